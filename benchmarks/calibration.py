@@ -42,8 +42,8 @@ Simulation = Callable[[np.random.Generator], Made]
 def real(task: str) -> Codes:
     """Return codes of the texts that items of an embedded task share."""
     session = Session(offline=True)
-    found = session.workspace.plugins.tasks[task]
-    shared = found.shared(found.load(session.workspace.data))
+    found = session.plugins.tasks[task]
+    shared = found.shared(found.load(session.folders.data))
     return shared_codes(shared, list(shared))
 
 
@@ -402,7 +402,7 @@ def margins() -> dict[str, partial[Made]]:
 
 def called_equal(name: str, simulate: partial[Made], sets: int) -> tuple[float, float, float]:
     """Return the true difference, and how often encoders are called equal within it: at that difference, and at none."""
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     rng = np.random.default_rng(crc32(name.encode()))
 
     def difference(made: Made) -> float:
@@ -429,7 +429,7 @@ def called_equal(name: str, simulate: partial[Made], sets: int) -> tuple[float, 
 def calibrate(name: str, simulate: Simulation, true: float, sets: int) -> tuple[float, float]:
     """Return the shares of data sets with a difference at .05, and with the truth in the interval."""
     rng = np.random.default_rng(crc32(name.encode()))
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     alarms = covered = 0
     for _ in range(sets):
         made = simulate(rng)
@@ -449,7 +449,7 @@ def covered(
 ) -> float:
     """Return the share of data sets whose interval of a single score holds the true one."""
     rng = np.random.default_rng(crc32(name.encode()))
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     held = 0
     for _ in range(sets):
         made = {("A", "t"): {0: simulate(rng)}}
@@ -461,7 +461,7 @@ def covered(
 def set_apart(name: str, simulate: Simulation, sets: int) -> float:
     """Return the share of columns of equal rows in which a row is without a dagger beside the best."""
     rng = np.random.default_rng(crc32(name.encode()))
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     apart = 0
     for _ in range(sets):
         made = simulate(rng)

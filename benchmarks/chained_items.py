@@ -60,7 +60,7 @@ def main() -> None:
     )
     parser.add_argument("--sets", type=int, default=1000)
     sets = parser.parse_args().sets
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     print(
         "| items | texts per item | effect of texts | sets with a chain of most items | rule | direct | chains |"
     )

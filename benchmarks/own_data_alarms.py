@@ -228,7 +228,7 @@ def genres_of(folder: Path, to: Path) -> str:
 
 def candidates_of(collection: Path, to: Path) -> str:
     """Copy a collection, with the documents that BM25 finds first for each query as candidates."""
-    task = Session(offline=True).workspace.plugins.tasks[str(collection)]
+    task = Session(offline=True).plugins.tasks[str(collection)]
     items = task.load(DataStore(collection))
     shutil.copytree(collection, to, dirs_exist_ok=True)
     lines = (
@@ -260,8 +260,8 @@ def evaluated(data: Path, output: Path) -> list[Outputs]:
     for path, (kind, name) in sets.items():
         entries = [entry for entry in stored if entry.result.task == path]
         one, other = (read_predictions(entry.path, entry.result) for entry in entries)
-        task = session.workspace.plugins.tasks[path]
-        items = task.load(session.workspace.data)
+        task = session.plugins.tasks[path]
+        items = task.load(session.folders.data)
         is_ranked = kind in ("retrieval", "reranking")
         of_items = task.shared(items) if is_ranked else task.texts(items)
         shared = [of_items[item] for item in one["ids"].tolist()]
@@ -381,7 +381,7 @@ def main() -> None:
     )
     parser.add_argument("--json", type=Path, help="write the numbers there too")
     options = parser.parse_args()
-    plugins = Session(offline=True).workspace.plugins
+    plugins = Session(offline=True).plugins
     outputs: list[Outputs | Views] = [*evaluated(options.data, options.output), views(options.data)]
     found = list[Found]()
     print(

@@ -19,9 +19,9 @@ from trivial_cells import TASKS
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import plugins
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
 

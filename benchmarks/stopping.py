@@ -87,9 +87,11 @@ def sweep(
 ) -> Iterator[Point]:
     """Yield the states of a tuning by each learning rate; one that diverges ends there."""
     level, name, task_name = CORPORA[corpus]
-    work = session.workspace
-    task, planner = work.plugins.tasks[task_name], Planner(work)
-    items = task.load(work.data)
+    task, planner = (
+        session.plugins.tasks[task_name],
+        Planner(session.plugins, session.folders, session.compute, session.reporter),
+    )
+    items = task.load(session.folders.data)
     inputs = list(dict.fromkeys(task.inputs(items)))
     spec = EncoderSpec(encoder, method="mirror")
     preset = planner.models(Request((spec,), (), corpus=name), spec, Purpose(level))[0][0].recipe
@@ -102,8 +104,8 @@ def sweep(
         assert model.path is not None
         assert pooling is not None
         texts, aside = hold_out(planner.corpora[model.corpus].texts, 0)
-        registered = work.plugins.augmentations.by_name()
-        transformer = open_for_tuning(model.path, model.recipe, registered, work.torch_device)
+        registered = session.plugins.augmentations.by_name()
+        transformer = open_for_tuning(model.path, model.recipe, registered, session.compute.device)
 
         def score(read: Pooling = pooling, tuned: Any = transformer) -> float | None:
             training = [module for module in tuned.model.modules() if module.training]
@@ -111,11 +113,11 @@ def sweep(
             for module in training:
                 module.training = True
             found = Vectors(dict.fromkeys(inputs), vectors)
-            return score_task(task, items, found, "paper", work.plugins.metrics).metrics[
+            return score_task(task, items, found, "paper", session.plugins.metrics).metrics[
                 task.main_metric
             ]
 
-        pairs = positive_pairs(aside, 0, work.plugins.methods["mirror"].pairs)
+        pairs = positive_pairs(aside, 0, session.plugins.methods["mirror"].pairs)
         marks = sorted(
             {
                 len(texts) * length * tenth // LOOKS
@@ -133,7 +135,7 @@ def sweep(
                 0,
                 registered,
                 advance=watched.advance,
-                pairs=work.plugins.methods["mirror"].pairs,
+                pairs=session.plugins.methods["mirror"].pairs,
             )
         except Exception as error:  # what is sought is where a tuning breaks
             print(f"{encoder}, {corpus}, lr {lr:g}: {error}", flush=True)

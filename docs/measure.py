@@ -66,7 +66,7 @@ def mirrorbench(*arguments: str) -> int:
 
 def write_names() -> None:
     """Write ``names.txt``, the names of the NCBI data's dictionary."""
-    archive = Session(offline=True).workspace.data.root / "ncbi-disease" / "ncbi-disease.tar.gz"
+    archive = Session(offline=True).folders.data.root / "ncbi-disease" / "ncbi-disease.tar.gz"
     if not archive.is_file():
         sys.exit(f"there is no {archive}: mirrorbench data fetch ncbi-disease")
     with tarfile.open(archive) as members:
@@ -147,7 +147,7 @@ class Stored:
         Raises:
             LookupError: a task has no score.
         """
-        names = expand_tasks(tasks.split(","), self.session.workspace.plugins)
+        names = expand_tasks(tasks.split(","), self.session.plugins)
         places = [list(self.scores[str(parse_spec(spec)), name].values()) for name in names]
         stored = [max(one, key=len) if most_seeds else one[0] for one in places]
         seeds = sorted(set.intersection(*map(set, stored)))

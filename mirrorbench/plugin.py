@@ -176,9 +176,9 @@ if TYPE_CHECKING:
         runner_of,
         worker_devices,
     )
-    from mirrorbench.runs.encoder_loading import EncoderLoader
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
-    from mirrorbench.runs.plan import Plan, Planner, Request, merged
+    from mirrorbench.runs.environment import describe_environment, package_version
+    from mirrorbench.runs.plan import Plan, Request, merged
     from mirrorbench.runs.results import (
         Result,
         hidden_id,
@@ -189,13 +189,15 @@ if TYPE_CHECKING:
     )
     from mirrorbench.runs.recipe_resolution import check_spec
     from mirrorbench.runs.registry import expand_tasks, plugins
-    from mirrorbench.runs.run import execute_plan, load_encoder, make_plan
-    from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import (
-        WorkerContext,
-        Workspace,
-        describe_environment,
-        package_version,
+    from mirrorbench.runs.worker_context import WorkerContext
+    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.runs.workspace_functions import (
+        EncoderLoader,
+        Planner,
+        Runner,
+        execute_plan,
+        load_encoder,
+        make_plan,
     )
     from mirrorbench.session import Session
     from mirrorbench.tasks.base import Scores, Task, TaskInfo, TaskKind, Vectors, score_task

@@ -45,17 +45,21 @@ _SETTINGS = tuple(SettingsFields.__annotations__)
 
 
 class Session:
-    """A workspace, and everything that mirrorbench does with it.
+    """Everything that mirrorbench does, with the settings, plugins and folders of one session.
 
     Args:
         results: the folder of results.
         plugins: by default the built-in and the installed ones.
         reporter: receives progress; by default none.
-        **settings: the other fields of ``mirrorbench.runs.workspace.Settings``: ``data_dir``, ``cache``, ``device``,
-            ``precision``, ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
+        **settings: the other fields of ``mirrorbench.runs.settings.Settings``: ``data_dir``, ``cache``, ``device``, ``precision``,
+            ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
 
     Attributes:
-        workspace: these settings, resolved.
+        workspace: the parts below together, as hooks of plugins receive them.
+        plugins: all that is registered.
+        folders: results, data and cache.
+        compute: device, precisions, threads and executor.
+        reporter: receives progress and notes.
 
     Raises:
         UsageError: no such executor. (Device and precisions are checked when they are first needed.)
@@ -88,6 +92,10 @@ class Session:
                 "reporter", reporter, (Reporter,), "a subclass of mirrorbench.plugin.Reporter"
             )
         self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
+        self.plugins = self.workspace.plugins
+        self.folders = self.workspace.folders
+        self.compute = self.workspace.compute
+        self.reporter = self.workspace.reporter
 
     @checks_keywords()
     def plan(
@@ -114,13 +122,13 @@ class Session:
         corpus = str(corpus)
         if seeds is not None:
             check_count("seeds", seeds, least=1)
-        space, names = self.workspace, as_names(tasks)
+        names = as_names(tasks)
         typed = self._specs(encoders)
         specs = tuple(typed)
         if not grid:
             specs = specs or (EncoderSpec("tiny"),)
             runs = tuple(range(1 if seeds is None else seeds))
-            columns = expand_tasks(names or ["quick"], space.plugins)
+            columns = expand_tasks(names or ["quick"], self.plugins)
             request = Request(
                 specs,
                 columns,
@@ -131,36 +139,48 @@ class Session:
                 limit=limit,
                 names=typed,
             )
-            return make_plan(space, request, fetch=fetch)
+            return make_plan(
+                [request], self.plugins, self.folders, self.compute, self.reporter, fetch
+            )
         given = {
             "corpus": corpus,
             "protocol": protocol,
             "baselines": baselines,
             "seeds": tuple(range(seeds or 0)),
         }
-        grids = space.plugins.grids
+        grids = self.plugins.grids
         key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
         if key == ".yaml" and not Path(grid).expanduser().is_file():
             raise unknown_name(
                 "grid or file", grid, [name for name in grids.names() if not name.startswith(".")]
             )
         entry = grids.entry(key)
-        return call(
-            entry, Plan, entry.value, grid, space, specs, limit, fetch, tasks=names, **given
+        planned: Plan = call(
+            entry,
+            Plan,
+            entry.value,
+            grid,
+            self.workspace,
+            specs,
+            limit,
+            fetch,
+            tasks=names,
+            **given,
         )
+        return planned
 
     def _specs(self, encoders: Specs) -> dict[EncoderSpec, str]:
         """Return specs of encoders, each with its text, if it was one; unknown names are looked up among rows' labels."""
         from mirrorbench.reports.selection import labelled
 
-        plugins, folder = self.workspace.plugins, self.workspace.results.root
+        folder = self.folders.results.root
         specs: dict[EncoderSpec, str] = {}
         for encoder in as_several(encoders):
             if isinstance(encoder, EncoderSpec):
                 specs.setdefault(encoder, "")
             else:
                 (text,) = as_texts(encoder)
-                specs.setdefault(as_spec(labelled(text, folder, plugins)), text)
+                specs.setdefault(as_spec(labelled(text, folder, self.plugins)), text)
         return specs
 
     @checks_keywords()
@@ -215,11 +235,10 @@ class Session:
         from mirrorbench.reports.selection import judged
         from mirrorbench.runs.run import execute_plan
 
-        plugins = self.workspace.plugins
-        outcome = execute_plan(self.workspace, plan)
+        outcome = execute_plan(plan, self.plugins, self.folders, self.compute, self.reporter)
         table = build_table(
             outcome.results,
-            plugins,
+            self.plugins,
             plan.tasks,
             plan.rows,
             outcome.failures,
@@ -227,9 +246,9 @@ class Session:
             plan.names,
         )
         if len(plan.rows) > 1:
-            stored = stored_results(outcome, plan, self.workspace.results)
-            table = judged(table, stored, plugins)
-        return Leaderboard(table, outcome.results, outcome.failures, plugins)
+            stored = stored_results(outcome, plan, self.folders.results)
+            table = judged(table, stored, self.plugins)
+        return Leaderboard(table, outcome.results, outcome.failures, self.plugins)
 
     @checks_keywords()
     def evaluate(
@@ -250,15 +269,25 @@ class Session:
             The leaderboard, with a verdict on each other encoder and data.
         """
         from mirrorbench.own_data.answers import computed_evaluation
-        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
+        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan, with_texts
         from mirrorbench.reports.statistics.equality import asked_for
 
         equality = asked_for(margin)
-        space = self.workspace
-        read = Data.read(data, space)
-        rows = encoder_rows(encoders, space)
-        plan = evaluation_plan(rows, read, space, baselines=False, fetch=True)
-        return computed_evaluation(space, plan, rows, read, equality=equality).leaderboard
+        read = Data.read(data, self.plugins, self.folders.data)
+        rows = encoder_rows(encoders, self.plugins, self.folders)
+        plugins = with_texts(self.plugins, read)
+        plan = evaluation_plan(rows, read, plugins, self.folders, self.compute, self.reporter)
+        evaluation = computed_evaluation(
+            plan,
+            rows,
+            read,
+            plugins,
+            self.folders,
+            self.compute,
+            self.reporter,
+            equality=equality,
+        )
+        return evaluation.leaderboard
 
     @checks_keywords()
     def leaderboard(
@@ -298,9 +327,8 @@ class Session:
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
 
-        plugins, names = self.workspace.plugins, as_names(tasks)
         choice = Choice(
-            expand_tasks(names, plugins),
+            expand_tasks(as_names(tasks), self.plugins),
             as_texts(encoders),
             protocol=protocol,
             metrics={"": metric} if metric else {},
@@ -309,13 +337,14 @@ class Session:
             ties=ties,
             without_overlap=without_overlap,
         )
-        choice = choice.laid_out(table, plugins) if table else choice
+        choice = choice.laid_out(table, self.plugins) if table else choice
         folders = (
             [Path(results)]
             if isinstance(results, str | Path)
             else [Path(folder) for folder in results]
         )
-        leaderboard = stored_leaderboard(folders or [self.workspace.results.root], choice, plugins)
+        folders = folders or [self.folders.results.root]
+        leaderboard = stored_leaderboard(folders, choice, self.plugins)
         shown = leaderboard.table.sorted_by(sort) if sort else leaderboard.table
         return replace(leaderboard, table=replace(shown, title=title or shown.title))
 
@@ -349,10 +378,8 @@ class Session:
         from mirrorbench.reports.encoder_pairs import compare_encoders
         from mirrorbench.reports.selection import results_of_two
 
-        plugins, folders = (
-            self.workspace.plugins,
-            [Path(f) for f in results] or [self.workspace.results.root],
-        )
+        plugins = self.plugins
+        folders = [Path(folder) for folder in results] or [self.folders.results.root]
         if len(folders) > 2:
             raise UsageError(
                 f"results names {len(folders)} folders", "One of both, or two: A's, then B's."
@@ -381,17 +408,13 @@ class Session:
             protocol: of the results.
         """
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].paper(
-            self.workspace, table, encoder, protocol
-        )
+        return self.plugins.tables["papers"].paper(self.workspace, table, encoder, protocol)
 
     @checks_keywords()
     def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
         """Return all tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].papers(
-            self.workspace, paper, encoder, protocol
-        )
+        return self.plugins.tables["papers"].papers(self.workspace, paper, encoder, protocol)
 
     @checks_keywords()
     def run_paper(
@@ -399,7 +422,7 @@ class Session:
     ) -> Any:
         """Measure the cells of a table of the papers that are not stored yet; a ``UsageError`` if it has none."""
         _check_protocol(protocol)
-        return self.workspace.plugins.tables["papers"].run_paper(
+        return self.plugins.tables["papers"].run_paper(
             self.workspace, table, encoder, seeds, protocol
         )
 
@@ -422,7 +445,9 @@ class Session:
         """
         from mirrorbench.runs.run import load_encoder
 
-        encoder, row = load_encoder(self.workspace, as_spec(spec), level)
+        encoder, row = load_encoder(
+            as_spec(spec), level, self.plugins, self.folders, self.compute, self.reporter
+        )
         return TextEncoder(encoder, str(row), typed=str(spec))
 
     @checks_keywords()
@@ -471,21 +496,23 @@ class Session:
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
         with claiming(output := Path(output).expanduser(), force) as workplace:
+            planned = plan_tuning(
+                texts,
+                as_spec(encoder),
+                output,
+                self.plugins,
+                self.folders,
+                self.compute,
+                self.reporter,
+                level=level,
+                columns=columns,
+                seed=seed,
+                held_out=held_out,
+                force=force,
+                merge=merge,
+            )
             return tune_texts(
-                plan_tuning(
-                    texts,
-                    as_spec(encoder),
-                    output,
-                    self.workspace,
-                    level=level,
-                    columns=columns,
-                    seed=seed,
-                    held_out=held_out,
-                    force=force,
-                    merge=merge,
-                ),
-                workplace,
-                merge,
+                planned, workplace, self.folders, self.compute, self.reporter, merge=merge
             )
 
     @checks_keywords()
@@ -523,7 +550,10 @@ class Session:
             texts,
             as_spec(encoder),
             output,
-            self.workspace,
+            self.plugins,
+            self.folders,
+            self.compute,
+            self.reporter,
             column=column,
             words_in_context=words_in_context,
             spans=spans,
@@ -538,7 +568,7 @@ class Session:
             name: one of ``mirrorbench list analyses``.
             options: as ``mirrorbench analyze NAME --help`` lists them; others are a ``UsageError``.
         """
-        return self.workspace.plugins.analyses[name](self.workspace, **options)
+        return self.plugins.analyses[name](self.workspace, **options)
 
     @checks_keywords()
     def overlap(
@@ -552,11 +582,13 @@ class Session:
         """
         from mirrorbench.runs.run import corpus_overlap
 
-        return corpus_overlap(self.workspace, corpus, as_names(tasks))
+        return corpus_overlap(
+            corpus, as_names(tasks), self.plugins, self.folders.data, self.reporter
+        )
 
     def doctor(self) -> dict[str, Any]:
         """Return versions, devices, folders, plugins, missing data and ``problems``: ``mirrorbench doctor --json``."""
-        report: dict[str, Any] = self.workspace.plugins.tools["doctor"](self.workspace)
+        report: dict[str, Any] = self.plugins.tools["doctor"](self.workspace)
         return report
 
 

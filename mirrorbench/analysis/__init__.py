@@ -52,7 +52,14 @@ class Analyzer:
         """Run the analysis with some of its options in ``ANALYSES``."""
         from mirrorbench.analysis.analyses import analyze
 
-        return analyze(workspace, self.name, **options)
+        return analyze(
+            self.name,
+            options,
+            workspace.plugins,
+            workspace.folders,
+            workspace.compute,
+            workspace.reporter,
+        )
 
     def measure(
         self,
@@ -65,7 +72,16 @@ class Analyzer:
         """Analyse encoders one by one for a table of the papers, and store a result of each."""
         from mirrorbench.analysis.paper_analyses import measure
 
-        return measure(workspace, asked, specs, seeds, protocol)
+        return measure(
+            asked,
+            specs,
+            seeds,
+            protocol,
+            workspace.plugins,
+            workspace.folders,
+            workspace.compute,
+            workspace.reporter,
+        )
 
 
 @hookimpl

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -38,9 +38,11 @@ from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import row_label
 from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import Result, read_results
-from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks.base import Vectors, score_task
 
 
@@ -79,7 +81,7 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     sentences = [sentences[row] for row in union]
     drawn = [np.searchsorted(union, rows) for rows in drawn]
     measures = study.measure_each(partial(_measure_layers, study, sentences, drawn))
-    task = study.workspace.plugins.tasks[study.task]
+    task = study.plugins.tasks[study.task]
     rows = [
         {"encoder": label, **numbers}
         for label, (measured, _) in measures.items()
@@ -125,9 +127,9 @@ def _measure_layers(
         )
     n_layers = encoder.transformer.model.config.num_hidden_layers + 1
     poolings = [replace(cell.pooling, layers=str(n)) for n in range(n_layers)]
-    plugins, reporter = study.workspace.plugins, study.workspace.reporter
+    plugins, reporter = study.plugins, study.reporter
     task = plugins.tasks[study.task].reading(study.protocol, cell.pooling.of_target)
-    items = task.load(study.workspace.data)
+    items = task.load(study.folders.data)
     inputs = list(dict.fromkeys(task.inputs(items)))
     task_scores = [
         score_task(task, items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[
@@ -161,7 +163,7 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
         return geometry.read_examples(texts)
     if not word:
         return geometry.own_examples("spring")
-    senses = study.workspace.plugins.tasks[study.task].senses(study.items, word)
+    senses = study.plugins.tasks[study.task].senses(study.items, word)
     return geometry.task_examples(word, senses, study.task)
 
 
@@ -355,8 +357,8 @@ def curves(
     study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool
 ) -> Analysis:
     """Draw scores by a tuning hyper-parameter, from the results of a sweep."""
-    plugins = study.workspace.plugins
-    folders = [*map(Path, results)] or [study.workspace.results.root]
+    plugins = study.plugins
+    folders = [*map(Path, results)] or [study.folders.results.root]
     series = scores.curves_over(_results(study, folders, tasks), x)
     if not series:
         raise UsageError(
@@ -383,15 +385,15 @@ def curves(
     ]
     document = {"x": x, "folders": [str(folder) for folder in folders]}
     draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
-    titles = dict.fromkeys(task_title(curve.task, study.workspace) for curve in series)
+    titles = dict.fromkeys(task_title(curve.task, plugins) for curve in series)
     return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(titles))
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     """Count the words of a task in each frequency bucket, beside the scores after tuning on each."""
-    task, plugins = study.task, study.workspace.plugins
+    task, plugins = study.task, study.plugins
     inputs = plugins.tasks[task].inputs(study.items)
-    folders = [*map(Path, results)] or [study.workspace.results.root]
+    folders = [*map(Path, results)] or [study.folders.results.root]
     series = []
     if (
         results or folders[0].is_dir()
@@ -406,7 +408,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     ]
     rows = scores.count_words([item.text for item in inputs], corpora)
     if not series:
-        study.workspace.reporter.note(
+        study.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
             f"{rows[0]['corpus']} ... -t {task}"
         )
@@ -431,7 +433,7 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
             raise UsageError(
                 f"there is no folder {folder} with results", "Make some: mirrorbench run"
             )
-    names = expand_tasks(tasks, study.workspace.plugins)
+    names = expand_tasks(tasks, study.plugins)
     read = [
         result
         for folder in folders
@@ -442,7 +444,7 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
         without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how"
     )
     for remark in remarks:
-        study.workspace.reporter.note(remark)
+        study.reporter.note(remark)
     return chosen
 
 
@@ -464,7 +466,14 @@ def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
     return labelled
 
 
-def analyze(workspace: Workspace, name: str, **options: Any) -> Analysis:
+def analyze(
+    name: str,
+    options: Mapping[str, Any],
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+) -> Analysis:
     """Run one of ``ANALYSES``; ``UnknownNameError`` for an unknown name or option.
 
     The option ``encoders`` holds specs (a bare backbone stands for the ladder of the task's level), ``task`` decides
@@ -475,10 +484,9 @@ def analyze(workspace: Workspace, name: str, **options: Any) -> Analysis:
     for option in options:
         if option not in ANALYSES[name]:
             raise unknown_name(f"option of the analysis {name}", option, list(ANALYSES[name]))
-    given = ANALYSES[name] | options
-    study = Study(
-        workspace, **{option: given.pop(option) for option in STUDY_OPTIONS if option in given}
-    )
+    given = {**ANALYSES[name], **options}
+    of_study = {option: given.pop(option) for option in STUDY_OPTIONS if option in given}
+    study = Study(plugins, folders, compute, reporter, **of_study)
     return run_analysis(study, name, given)
 
 

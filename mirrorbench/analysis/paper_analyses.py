@@ -13,21 +13,41 @@ import numpy as np
 from mirrorbench.analysis import ANALYSES, STUDY_OPTIONS, analyses
 from mirrorbench.analysis.study import Study, described
 from mirrorbench.core.encoder_protocol import TextInput
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.outcomes import Failure, Outcome
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.environment import describe_environment
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.outcomes import Failure, Outcome, Reporter
 from mirrorbench.runs.results import Result
-from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores
 
 
 def measure(
-    workspace: Workspace, asked: Any, specs: Sequence[EncoderSpec], seeds: int, protocol: str
+    asked: Any,
+    specs: Sequence[EncoderSpec],
+    seeds: int,
+    protocol: str,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
 ) -> Outcome:
     """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
     results, failures, computed = [], dict[Failure, None](), 0
     studies = [
-        Study(workspace, (spec,), asked.task, asked.corpus, seed, protocol)
+        Study(
+            plugins,
+            folders,
+            compute,
+            reporter,
+            (spec,),
+            asked.task,
+            asked.corpus,
+            seed,
+            protocol,
+        )
         for spec in specs
         for seed in range(seeds)
     ]
@@ -35,21 +55,19 @@ def measure(
         (study, cell) for study in studies for cell in study.plan.cells if cell.seed == study.seed
     ]
     failures |= dict.fromkeys(failure for study in studies for failure in study.failures)
-    workspace.reporter.begin(len(cells))
+    reporter.begin(len(cells))
     for study, cell in cells:
         try:
             result, stored = _measured(study, cell, asked)
         except Exception as error:  # of a plugin too; the other encoders go on
             failures[Failure.of(error, cell.spec, asked.task_name, cell.seed)] = None
-            workspace.reporter.failure(Failure.of(error, cell.spec, asked.task_name, cell.seed))
+            reporter.failure(Failure.of(error, cell.spec, asked.task_name, cell.seed))
             continue
         failures |= dict.fromkeys(study.failures)
         if result:
             results.append(result)
             computed += not stored
-            workspace.reporter.cell(
-                replace(cell, task=asked.task_name), result.main_score, cached=stored
-            )
+            reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
     return Outcome(tuple(results), tuple(failures), computed)
 
 
@@ -58,12 +76,12 @@ def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool
     options = {**ANALYSES[asked.name], **asked.options}
     given = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
     cell = replace(cell, task=asked.task_name, data=(*cell.data, *_identity(study, given)))
-    store = study.workspace.results.analyses
+    store = study.folders.results.analyses
     if stored := store.find(cell):
         return store.restore(cell, stored), True
     started = time.perf_counter()
     for values in analyses.run_analysis(study, asked.name, given).values.values():
-        result = _result(cell, values, asked.value, time.perf_counter() - started, study.workspace)
+        result = _result(cell, values, asked.value, time.perf_counter() - started, study.compute)
         return store.write(
             cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))
         ), False
@@ -84,7 +102,7 @@ def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], 
 
 
 def _result(
-    cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, workspace: Workspace
+    cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, compute: Compute
 ) -> Result:
     metrics = {
         name: None if value is None else float(value)
@@ -104,6 +122,6 @@ def _result(
         data={"version": cell.task_version, "files": dict(cell.data)},
         encoder={"weights": cell.model.weights, "revision": cell.spec.revision}
         | (pooling.to_json() if pooling else {}),
-        environment=describe_environment(workspace.compute.device),
+        environment=describe_environment(compute.device),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )

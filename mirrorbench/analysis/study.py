@@ -22,18 +22,20 @@ from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.files import writing
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Specs, as_spec, as_specs, as_texts
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.reports.leaderboard import row_labels
 from mirrorbench.runs.cells import Cell
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.encoder_loading import EncoderLoader
-from mirrorbench.runs.outcomes import Failure
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import Result, read_predictions
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -54,7 +56,10 @@ class NothingAnalysedError(Exception):
 class Study:
     """Encoders on a task, with the fields of a ``Request``; ``seed`` also draws samples."""
 
-    workspace: Workspace
+    plugins: Plugins
+    folders: Folders
+    compute: Compute
+    reporter: Reporter
     encoders: Specs = ()
     task: str = ""
     corpus: str = ""
@@ -63,7 +68,7 @@ class Study:
     failures: list[Failure] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        if self.task and expand_tasks([self.task], self.workspace.plugins) != (self.task,):
+        if self.task and expand_tasks([self.task], self.plugins) != (self.task,):
             raise UsageError(
                 f"{self.task} is a suite, but an analysis takes one task", "mirrorbench list suites"
             )
@@ -76,23 +81,23 @@ class Study:
         request = Request(
             specs, (self.task,), (self.seed,), self.corpus, self.protocol, names=names
         )
-        plan = make_plan(self.workspace, request)
+        plan = make_plan([request], self.plugins, self.folders, self.compute, self.reporter)
         self.failures += plan.failures
         return plan
 
     @cached_property
     def items(self) -> Any:
         """Items of the task."""
-        return self.workspace.plugins.tasks[self.task].load(self.workspace.data)
+        return self.plugins.tasks[self.task].load(self.folders.data)
 
     @property
     def title(self) -> str:
         """Title and name of the task."""
-        return task_title(self.task, self.workspace)
+        return task_title(self.task, self.plugins)
 
     def label(self, spec: EncoderSpec) -> str:
         """Return the label of an encoder's row, as in a leaderboard."""
-        return row_labels(self.plan.rows, self.workspace.plugins, self.plan.names)[spec]
+        return row_labels(self.plan.rows, self.plugins, self.plan.names)[spec]
 
     def describe(self) -> dict[str, Any]:
         """Return task, seed, protocol and encoders, for the JSON file."""
@@ -119,11 +124,16 @@ class Study:
 
         The protocol ``released`` keeps repeated texts of a corpus, as its tuning does.
         """
-        work, clean = self.workspace, self.protocol != "released"
         if not source:
-            return list(dict.fromkeys(work.plugins.tasks[self.task].inputs(self.items))), self.task
+            inputs = self.plugins.tasks[self.task].inputs(self.items)
+            return list(dict.fromkeys(inputs)), self.task
+        clean = self.protocol != "released"
         read = read_corpus(
-            source, work.data, work.plugins.corpora.by_name(), deduplicate=clean, strip=clean
+            source,
+            self.folders.data,
+            self.plugins.corpora.by_name(),
+            deduplicate=clean,
+            strip=clean,
         )
         return [TextInput(text) for text in read.texts], source
 
@@ -134,9 +144,12 @@ class Study:
             NothingAnalysedError: all encoders failed.
         """
         measures = {}
+        loader = EncoderLoader(
+            self.plugins, self.folders, self.compute, self.reporter, self.plan.systems
+        )
         for cell in self.plan.cells:
             try:
-                encoder, _ = EncoderLoader(self.workspace, self.plan.systems).load_transformed(
+                encoder, _ = loader.load_transformed(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
                 measures[self.label(cell.spec)] = measure(cell, encoder)
@@ -156,17 +169,15 @@ class Study:
         poolings: Sequence[Pooling] = (),
     ) -> list[Array]:
         """Encode inputs under each pooling (default: the cell's), in one forward pass."""
-        self.workspace.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
+        self.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
-            return encoder.encode_pooled(
-                inputs, poolings or [cell.pooling], self.workspace.reporter.advance
-            )
+            return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.reporter.advance)
         arrays = []
         for start in range(0, len(inputs), _CHUNK):
             arrays.append(
                 encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}")
             )
-            self.workspace.reporter.advance(len(arrays[-1]))
+            self.reporter.advance(len(arrays[-1]))
         return [np.concatenate(arrays)]
 
     def predictions(self) -> StoredByLabel:
@@ -175,7 +186,7 @@ class Study:
         Raises:
             NothingAnalysedError: all encoders failed.
         """
-        outcome = execute_plan(self.workspace, self.plan)
+        outcome = execute_plan(self.plan, self.plugins, self.folders, self.compute, self.reporter)
         self.failures[:] = outcome.failures
         if not outcome.results:
             raise NothingAnalysedError
@@ -183,14 +194,14 @@ class Study:
         stored = {}
         for result in outcome.results:
             cell = cells[result.spec]
-            arrays = read_predictions(self.workspace.results.where(cell), result)
+            arrays = read_predictions(self.folders.results.where(cell), result)
             stored[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
         return stored
 
 
-def task_title(task: str, workspace: Workspace) -> str:
+def task_title(task: str, plugins: Plugins) -> str:
     """Return title and name of a task: ``STS-b (stsb)``."""
-    title = workspace.plugins.tasks[task].title if task in workspace.plugins.tasks else task
+    title = plugins.tasks[task].title if task in plugins.tasks else task
     return title if title.lower() == task else f"{title} ({task})"
 
 

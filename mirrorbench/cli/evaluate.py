@@ -37,6 +37,7 @@ from mirrorbench.own_data.planning import (
     evaluation_plan,
     overlap_lines,
     overlaps,
+    with_texts,
     without_repeats,
 )
 from mirrorbench.own_data.ranking_tasks import NO_BM25
@@ -46,6 +47,7 @@ from mirrorbench.reports.statistics.equality import asked_for
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from mirrorbench.data.corpora import Contamination
     from mirrorbench.own_data.answers import Change
 
 _Data = Annotated[
@@ -140,22 +142,43 @@ def evaluate(
             offline=offline or dry_run,
             reporter=reporter,
         )
-        space = session.workspace
         reporter.stage("planning", "the evaluation")
-        read = Data.read(names, space)
+        read = Data.read(names, session.plugins, session.folders.data)
         for tested in () if quiet else read.values():
             say(tested.summary, err=not dry_run)
-        seen = overlaps(tuned_on, read, space) if tuned_on else {}
+        seen: dict[str, Contamination] = {}
+        if tuned_on:
+            seen = overlaps(tuned_on, read, session.plugins, session.folders.data, reporter)
         overlap = list(overlap_lines(tuned_on, seen, read))
-        rows = encoder_rows(encoder, space)
-        plan = evaluation_plan(rows, read, space, baselines, fetch=not dry_run)
+        rows = encoder_rows(encoder, session.plugins, session.folders)
+        plugins = with_texts(session.plugins, read)
+        plan = evaluation_plan(
+            rows,
+            read,
+            plugins,
+            session.folders,
+            session.compute,
+            reporter,
+            baselines=baselines,
+            fetch=not dry_run,
+        )
         if dry_run:
             for tested in read.values():
                 say(tested.detectable())
                 if equality:
                     say(tested.can_show_equality(equality.margin))
             return
-        evaluation = computed_evaluation(space, plan, rows, read, seen, equality)
+        evaluation = computed_evaluation(
+            plan,
+            rows,
+            read,
+            plugins,
+            session.folders,
+            session.compute,
+            reporter,
+            tuned_on=seen,
+            equality=equality,
+        )
     board = evaluation.leaderboard
     if as_json:
         print_json(as_object(evaluation, items) | {"overlap": overlap})

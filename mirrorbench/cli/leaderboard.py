@@ -102,7 +102,7 @@ def leaderboard(
     from mirrorbench.session import Session
 
     session = Session()
-    renderers = session.workspace.plugins.renderers
+    renderers = session.plugins.renderers
     chosen, options = chosen_format(format_, output, renderers)
     renderers[chosen or "markdown"]  # an unknown one is said before anything is read
     board = session.leaderboard(

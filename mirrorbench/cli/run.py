@@ -26,7 +26,6 @@ from mirrorbench.core.specs import split_names
 if TYPE_CHECKING:
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.runs.workspace import Workspace
     from mirrorbench.session import Session
 
 EMBEDDED_SEEDS = 3
@@ -221,7 +220,7 @@ def run(
             limit=limit or 0,
         )
         if dry_run:
-            _print_plan(planned, session.workspace, offline)
+            _print_plan(planned, session, offline)
             return
         board = session.execute(planned)
     folder, tables = limited(output, limit or 0), []
@@ -269,7 +268,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
             result.cell_id for result in board.results
         }:
             return board
-        return everything(folder, session.workspace.plugins)
+        return everything(folder, session.plugins)
     except MirrorbenchError as error:  # in a file of another run
         display.say(
             f"leaderboard.md and leaderboard.tex hold only the results of this run: {error.message}",
@@ -278,14 +277,14 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
         return board
 
 
-def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
+def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
     left = 0
     for cells in plan.groups.values():
         model = cells[0].model
         tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
         display.say(f"{model.spec}{tuning} score")
         done = {
-            cell for cell in cells if space.results.find(cell)
+            cell for cell in cells if session.folders.results.find(cell)
         }  # not by id: two specs may mean the same
         left += len(cells) - len(done)
         for cell in cells:
@@ -308,7 +307,7 @@ def _print_plan(plan: Plan, space: Workspace, offline: bool) -> None:
         if plan.cells
         else []
     )
-    display.say("; ".join((f"device: {space.planned_device}", *stages)))
+    display.say("; ".join((f"device: {session.compute.planned_device}", *stages)))
     if short := [failure for failure in plan.failures if failure.lacks]:
         fetched = "" if offline else " here (the run fetches them)"
         display.say(f"{len(short)} cannot run, since these are not available{fetched}:")

@@ -16,6 +16,7 @@ from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFile
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 
 if TYPE_CHECKING:
+    from mirrorbench.session import Session
     from mirrorbench.texts.model_card import TunedEncoder
     from mirrorbench.texts.tune import TuningPlan
 
@@ -117,11 +118,18 @@ def tune(
             "merge": merge,
         }
         if dry_run:
-            _print_plan(
-                plan_tuning(
-                    texts, as_spec(encoder), output, session.workspace, force=force, **asked
-                )
+            planned = plan_tuning(
+                texts,
+                as_spec(encoder),
+                output,
+                session.plugins,
+                session.folders,
+                session.compute,
+                reporter,
+                force=force,
+                **asked,
             )
+            _print_plan(planned, session)
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
@@ -133,11 +141,11 @@ def tune(
         display.say(f"Did it help? mirrorbench evaluate YOUR_DATA {encoders}")
 
 
-def _print_plan(planned: TuningPlan) -> None:
-    cell, space = planned.cell, planned.workspace
-    cached = ", which is in the cache" if space.cache.model(cell.model.key) else ""
+def _print_plan(planned: TuningPlan, session: Session) -> None:
+    cell = planned.cell
+    cached = ", which is in the cache" if session.folders.cache.model(cell.model.key) else ""
     display.say(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
-    display.say(f"device: {space.planned_device}; tuned in {cell.model.precision}")
+    display.say(f"device: {session.compute.planned_device}; tuned in {cell.model.precision}")
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:

@@ -42,7 +42,7 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.models.directories": ("mirrorbench.models.model_files",),
     "mirrorbench.models.encoder": ("mirrorbench.models.transformer_encoder",),
     "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
-    "mirrorbench.runs.loading": ("mirrorbench.runs.encoder_loading",),
+    "mirrorbench.runs.loading": ("mirrorbench.runs.workspace_functions",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }

@@ -35,9 +35,10 @@ if TYPE_CHECKING:
     from mirrorbench.own_data.planning import Data
     from mirrorbench.reports.comparable import Stored
     from mirrorbench.reports.statistics.comparisons import RowKey, Seeds
-    from mirrorbench.runs.outcomes import Failure
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Failure, Reporter
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.runs.workspace import Workspace
 
 POWER = 0.8
 """Probability with which a difference is to be detected, for the number of items that it needs."""
@@ -286,28 +287,40 @@ class Evaluation:
 
 
 def computed_evaluation(
-    space: Workspace,
     plan: Plan,
     rows: Mapping[str, EncoderSpec],
     data: Mapping[str, Data],
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
     tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
     equality: Equality | None = None,
 ) -> Evaluation:
-    """Compute a plan, and compare its encoders with the first one; the arguments are as of ``Evaluation``.
+    """Compute a plan, and compare its encoders with the first one.
 
-    ``rows`` are the specs of the encoders by their texts, as of ``planning.encoder_rows``.
+    Args:
+        plan: of the encoders on the data: ``planning.evaluation_plan``.
+        rows: specs of the encoders by their texts: ``planning.encoder_rows``.
+        data: the data by name.
+        plugins: with the texts of the data: ``planning.with_texts``.
+        folders: results, data and cache.
+        compute: device and executor.
+        reporter: receives progress and notes.
+        tuned_on: overlap of each data with the texts that an encoder was tuned on.
+        equality: a margin within which encoders are tested to be equal.
     """
     from mirrorbench.reports.comparable import stored_results
     from mirrorbench.runs.run import execute_plan
 
-    outcome = execute_plan(space, plan)
+    outcome = execute_plan(plan, plugins, folders, compute, reporter)
     return Evaluation(
-        stored_results(outcome, plan, space.results),
+        stored_results(outcome, plan, folders.results),
         plan,
         outcome.failures,
         list(map(str, rows.values())),
         data,
-        space.plugins,
+        plugins,
         tuned_on,
         equality,
         outcome.predictions,

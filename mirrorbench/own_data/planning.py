@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os.path import isdir
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,10 +22,14 @@ from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import SPREAD, USUAL_NAMES, text_groups
 
 if TYPE_CHECKING:
+    from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.specs import EncoderSpec, Value
+    from mirrorbench.data.store import DataStore
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
     from mirrorbench.runs.results import Result
-    from mirrorbench.runs.workspace import Workspace
 
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"},
@@ -44,19 +49,24 @@ class Data(NamedTuple):
     """Name of the file or folder, or of the task if several have the same."""
 
     @classmethod
-    def read(cls, names: Sequence[str], workspace: Workspace) -> dict[str, Data]:
+    def read(cls, names: Sequence[str], plugins: Plugins, store: DataStore) -> dict[str, Data]:
         """Read data by their names."""
-        tasks = {name: workspace.plugins.tasks[name] for name in names}
+        tasks = {name: plugins.tasks[name] for name in names}
         titles = Counter(task.title for task in tasks.values())
         return {
             name: cls(
                 name,
                 task,
-                task.load(workspace.data),
+                task.load(store),
                 task.title if titles[task.title] == 1 else name,
             )
             for name, task in tasks.items()
         }
+
+    @property
+    def corpus(self) -> str:
+        """The name of their texts as a corpus to tune on."""
+        return f"texts of {self.name}"
 
     @property
     def heading(self) -> str:
@@ -137,16 +147,17 @@ def without_repeats(names: Sequence[str]) -> list[str]:
 
 
 def encoder_rows(
-    encoders: Sequence[str | EncoderSpec], workspace: Workspace
+    encoders: Sequence[str | EncoderSpec], plugins: Plugins, folders: Folders
 ) -> dict[str, EncoderSpec]:
     """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
-    from mirrorbench.runs.plan import Planner
+    from mirrorbench.runs.encoder_loading import planned_traits
+    from mirrorbench.runs.ladder import BackboneFiles, untuned_row
 
-    planner = Planner(workspace)
+    files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
     rows: dict[str, EncoderSpec] = {}
     for encoder in encoders:
         text = str(encoder)
-        row = planner.untuned(as_spec(encoder))
+        row = untuned_row(as_spec(encoder), plugins, files)
         same = [encoder for encoder, spec in rows.items() if _is_same(spec, row)]
         if same:
             first = same[0]
@@ -173,16 +184,22 @@ def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
 def evaluation_plan(
     encoders: Mapping[str, EncoderSpec],
     data: Mapping[str, Data],
-    workspace: Workspace,
-    baselines: bool,
-    fetch: bool,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+    baselines: bool = False,
+    fetch: bool = True,
 ) -> Plan:
     """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves.
 
     Args:
         encoders: the spec of each encoder by its name, as typed.
         data: the data by name.
-        workspace: the workspace.
+        plugins: with the texts of the data: ``with_texts``.
+        folders: data and cache.
+        compute: device and precisions.
+        reporter: receives notes.
         baselines: add ``TRANSFORMATIONS`` of each encoder.
         fetch: download models that are missing.
     """
@@ -200,40 +217,48 @@ def evaluation_plan(
         Request(
             tuple(names),
             (tested.name,),
-            corpus=register_texts(tested, workspace),
+            corpus=tested.corpus,
             optional=frozenset(optional),
             names=names,
         )
         for tested in data.values()
     ]
-    plan = make_plan(workspace, *requests, fetch=fetch)
+    plan = make_plan(requests, plugins, folders, compute, reporter, fetch)
     for cell in plan.cells:
         tested = data[cell.task]
-        if dict(cell.data) != tested.task.identity_of(tested.items, workspace.data):
+        if dict(cell.data) != tested.task.identity_of(tested.items, folders.data):
             raise changed_while_read(tested.title)
     return plan
 
 
-def register_texts(data: Data, workspace: Workspace) -> str:
-    """Register the texts of own data as a corpus of the workspace; return its name."""
+def with_texts(plugins: Plugins, data: Mapping[str, Data]) -> Plugins:
+    """Return plugins in which the texts of own data are corpora."""
     from mirrorbench.data.corpora import GeneratedCorpus
 
-    name = f"texts of {data.name}"
-    if name not in workspace.plugins.corpora.by_name():
-        corpus = GeneratedCorpus(name, name, lambda: data.task.documents(data.items))
-        workspace.plugins = workspace.plugins.extended("register_corpora", corpus)
-    return name
+    for own in data.values():
+        texts = partial(own.task.documents, own.items)
+        corpus = GeneratedCorpus(own.corpus, own.corpus, texts)
+        plugins = plugins.extended("register_corpora", corpus)
+    return plugins
 
 
 def overlaps(
-    texts: str, data: Mapping[str, Data], workspace: Workspace
+    texts: str,
+    data: Mapping[str, Data],
+    plugins: Plugins,
+    store: DataStore,
+    reporter: Reporter,
 ) -> dict[str, Contamination]:
     """Return the overlap of each data, by name, with the texts of a file or folder; those without known texts are left out."""
     from mirrorbench.runs.run import corpus_overlap
 
-    read = Data.read([data_name(texts, "", ())], workspace) if isdir(texts) else {}
-    corpus = register_texts(next(iter(read.values())), workspace) if read else texts
-    found = corpus_overlap(workspace, corpus, list(data))
+    corpus = texts
+    if isdir(texts):
+        read = Data.read([data_name(texts, "", ())], plugins, store)
+        plugins = with_texts(plugins, read)
+        (own,) = read.values()
+        corpus = own.corpus
+    found = corpus_overlap(corpus, list(data), plugins, store, reporter)
     return {
         name: seen
         for name, seen in zip(data, found.values(), strict=True)

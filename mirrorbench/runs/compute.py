@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from mirrorbench.core.devices import let_threads_sleep
 from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import Value, parse_params
@@ -35,6 +36,7 @@ class Compute:
     """
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        let_threads_sleep()
         self._settings = settings
         self._plugins = plugins
         self.executor, _, tail = settings.executor.partition(":")

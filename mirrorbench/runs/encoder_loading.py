@@ -15,6 +15,7 @@ from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.core.identity import checksum
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.backbones import base_folder
@@ -29,9 +30,12 @@ from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.embedding import Embedder
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.half_precision import advancing
 from mirrorbench.runs.opened_systems import OpenedSystems
+from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint, damaged
 from mirrorbench.training.recipes import Recipe
@@ -40,7 +44,6 @@ if TYPE_CHECKING:
     import torch
 
     from mirrorbench.models.transformer import Transformer
-    from mirrorbench.runs.workspace import Workspace
     from mirrorbench.training.loop import TuningReport
     from mirrorbench.training.trajectory import Trajectory
 
@@ -153,25 +156,34 @@ def try_opened(
 
 
 class EncoderLoader:
-    """Loads the encoders of model references onto a workspace's device.
+    """Loads the encoders of model references onto a device.
 
     Args:
-        workspace: the workspace.
+        plugins: with methods, poolings, losses, augmentations, encoders and corpora.
+        folders: the cache, and whether models may be fetched.
+        compute: the device.
+        reporter: receives progress and notes.
         systems: encoder systems that planning has opened; by default none.
     """
 
-    def __init__(self, workspace: Workspace, systems: OpenedSystems | None = None) -> None:
-        enter_gpu(workspace.compute.device, workspace.compute.share)
-        self.workspace = workspace
+    def __init__(
+        self,
+        plugins: Plugins,
+        folders: Folders,
+        compute: Compute,
+        reporter: Reporter,
+        systems: OpenedSystems | None = None,
+    ) -> None:
+        enter_gpu(compute.device, compute.share)
+        self.plugins = plugins
+        self.folders = folders
+        self.compute = compute
+        self.reporter = reporter
+        self.cache = folders.cache
+        self.embedder = Embedder(folders.cache, compute, plugins, reporter)
         self.systems = systems or OpenedSystems()
         self.from_cache: set[str] = set()
         """Keys of the tuned models that were taken from the cache."""
-
-    @property
-    def embedder(self) -> Embedder:
-        """Encodes texts; made anew, since a worker's reporter is another one for each group."""
-        space = self.workspace
-        return Embedder(space.cache, space.compute, space.plugins, space.reporter)
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         """Open an encoder system, or create what a method makes of the backbone in ``path`` instead of tuning it.
@@ -182,20 +194,19 @@ class EncoderLoader:
         return self.systems.get((spec, path, precision), opening)
 
     def _open_system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
-        space = self.workspace
         context = EncoderContext(
-            str(space.compute.device),
+            str(self.compute.device),
             precision,
-            space.settings.offline,
-            space.plugins.poolings.by_name(),
-            partial(space.reporter.stage, "loading", str(spec)),
-            space.reporter.advance,
+            self.folders.offline,
+            self.plugins.poolings.by_name(),
+            partial(self.reporter.stage, "loading", str(spec)),
+            self.reporter.advance,
         )
-        create = space.plugins.methods[spec.method].create if path else None
+        create = self.plugins.methods[spec.method].create if path else None
         if create and path:
             created: Encoder = create(spec, path, context)
             return created
-        return create_encoder(spec, space.plugins, context)
+        return create_encoder(spec, self.plugins, context)
 
     def load_transformed(
         self,
@@ -253,7 +264,7 @@ class EncoderLoader:
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
         """Return the tuned model; until it is stored, a lease keeps other processes from tuning it too."""
-        cache = self.workspace.cache
+        cache = self.cache
         assert model.corpus is not None
         if cached := self._cached(model, precision):
             return cached
@@ -262,11 +273,17 @@ class EncoderLoader:
                 return cached
             cache.sweep_model(model.key)
             with (
-                naming_lines(model.corpus.name, self.workspace.plugins.corpora.by_name()),
+                naming_lines(model.corpus.name, self.plugins.corpora.by_name()),
                 _naming_checkpoint(self._checkpoint(model)),
             ):
                 transformer, description = tune_model(
-                    model, corpus.texts, self.workspace, corpus.held_out, self._checkpoint(model)
+                    model,
+                    corpus,
+                    self._checkpoint(model),
+                    self.plugins,
+                    self.cache,
+                    self.compute,
+                    self.reporter,
                 )
             if transformer.kept not in (
                 "fp32",
@@ -282,10 +299,10 @@ class EncoderLoader:
         return transformer, float(description["tuning"]["seconds"])
 
     def _checkpoint(self, model: ModelRef) -> Path:
-        return self.workspace.cache.root / CHECKPOINTS / model.key
+        return self.cache.root / CHECKPOINTS / model.key
 
     def _cached(self, model: ModelRef, precision: str) -> tuple[Transformer, float] | None:
-        cache = self.workspace.cache
+        cache = self.cache
         if not (path := cache.model(model.key)):
             return None
         self.from_cache.add(model.key)
@@ -306,14 +323,14 @@ class EncoderLoader:
     ) -> Transformer:
         from mirrorbench.models.transformer import load_transformer
 
-        poolings, device = self.workspace.plugins.poolings.by_name(), self.workspace.compute.device
+        poolings, device = self.plugins.poolings.by_name(), self.compute.device
         # The configuration of a tuned model that was stored as a whole says in which direction it reads.
         attention = "" if model.recipe and not base else model.attention
         opened = load_transformer(
             path, device, poolings=poolings, attention=attention, precision=precision, base=base
         )
-        self.workspace.reporter.stage("checking", str(model.spec))
-        try_opened(opened, model, key, precision, self.workspace.cache)
+        self.reporter.stage("checking", str(model.spec))
+        try_opened(opened, model, key, precision, self.cache)
         return opened
 
 
@@ -330,53 +347,62 @@ def _naming_checkpoint(folder: Path) -> Iterator[None]:
 
 def tune_model(
     model: ModelRef,
-    texts: Sequence[str],
-    workspace: Workspace,
-    held_out: Sequence[str] = (),
-    folder: Path | None = None,
+    corpus: Corpus,
+    folder: Path,
+    plugins: Plugins,
+    cache: Cache,
+    compute: Compute,
+    reporter: Reporter,
 ) -> tuple[Transformer, dict[str, Any]]:
-    """Tune a model on strings; return it, ready to encode, and the description to store with it.
+    """Tune a model on a corpus; return it, ready to encode, and the description to store with it.
 
-    ``held_out`` are looked at along the tuning; without any, ``stop=auto`` takes some of the strings for that.
-    ``folder`` holds the checkpoint of a tuning that was interrupted, and receives those of this one.
+    Args:
+        model: what is tuned, and how.
+        corpus: its texts are tuned on, its held-out ones looked at along the tuning; without any, ``stop=auto`` takes
+            some of the texts for that.
+        folder: holds the checkpoint of a tuning that was interrupted, and receives those of this one.
+        plugins: with augmentations, poolings, losses and methods.
+        cache: of what trials of models showed.
+        compute: the device.
+        reporter: receives progress and notes.
     """
     import torch
 
     from mirrorbench.training.held_out import hold_out, positive_pairs
     from mirrorbench.training.loop import check_strings
 
-    recipe, device = model.recipe, workspace.compute.device
+    recipe, device = model.recipe, compute.device
+    texts: Sequence[str] = corpus.texts
+    held_out: Sequence[str] = corpus.held_out
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
-    aside = positive_pairs(held_out, model.seed, workspace.plugins.methods[model.method].pairs)
-    checkpoint = (
-        None
-        if folder is None
-        else Checkpoint(folder, _origin(device, aside), workspace.reporter.note)
-    )
+    aside = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
+    checkpoint = Checkpoint(folder, _origin(device, aside), reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path,
             recipe,
-            workspace.plugins.augmentations.by_name(),
+            plugins.augmentations.by_name(),
             device,
             model.protocol,
-            workspace.plugins.poolings.by_name(),
+            plugins.poolings.by_name(),
             model.seed,
             model.precision,
         )
-    workspace.reporter.stage("checking", str(model.spec))
-    try_opened(transformer, model, model.fingerprint, model.precision, workspace.cache)
+    reporter.stage("checking", str(model.spec))
+    try_opened(transformer, model, model.fingerprint, model.precision, cache)
     if note := transformer.missing_embeddings.note:
-        workspace.reporter.note(f"{model.spec}: {note}")
+        reporter.note(f"{model.spec}: {note}")
         check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
     if note := _untrained_note(transformer, recipe, texts):
-        workspace.reporter.note(f"{model.spec}: {note}")
-    report, trajectory = _tune(transformer, model, recipe, texts, aside, workspace, checkpoint)
+        reporter.note(f"{model.spec}: {note}")
+    report, trajectory = _tune(
+        transformer, model, recipe, texts, aside, checkpoint, plugins, compute, reporter
+    )
     for warning in _warnings(model, recipe, report):
-        workspace.reporter.note(warning)
+        reporter.note(warning)
     transformer.model.zero_grad()  # frees the memory of the gradients
     return transformer, {
         "spec": str(model.spec),
@@ -396,30 +422,25 @@ def _tune(
     recipe: Recipe,
     texts: Sequence[str],
     aside: Sequence[tuple[str, str]],
-    workspace: Workspace,
-    checkpoint: Checkpoint | None,
+    checkpoint: Checkpoint,
+    plugins: Plugins,
+    compute: Compute,
+    reporter: Reporter,
 ) -> tuple[TuningReport, Trajectory | None]:
     """Tune from the checkpoint, or from the start, and look at the pairs ``aside`` along the way."""
     from mirrorbench.training.loop import tune_backbone
     from mirrorbench.training.trajectory import Progress
 
-    plugins, reporter, stage = (
-        workspace.plugins,
-        workspace.reporter,
-        f"{model.spec} seed {model.seed}",
-    )
-    saved = checkpoint.read() if checkpoint else {}
+    stage = f"{model.spec} seed {model.seed}"
+    saved = checkpoint.read()
     total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
     if saved:
         reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
     reporter.stage("tuning", stage, total - done, "strings")
-    with cpu_threads(workspace.compute.threads):
-        advance = advancing(
-            workspace.compute, workspace.reporter, "tuning", model.precision, total - done
-        )
+    with cpu_threads(compute.threads):
+        advance = advancing(compute, reporter, "tuning", model.precision, total - done)
         progress = Progress(transformer, recipe, aside, total, advance)
-        if checkpoint:
-            checkpoint.parts["progress"] = progress
+        checkpoint.parts["progress"] = progress
         if saved:
             progress.load_state_dict(saved["progress"])
         report = tune_backbone(

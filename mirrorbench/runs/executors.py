@@ -18,10 +18,14 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.devices import check_half_precision, gpu_count
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
 from mirrorbench.core.hooks import hookimpl
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.quoting import NO_TEXTS, without_texts
 from mirrorbench.core.specs import Value
 from mirrorbench.data.corpora import Corpus
+from mirrorbench.data.readers.rows import silent
 from mirrorbench.runs.cells import CellGroup, CorpusRef
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 
@@ -29,7 +33,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
     from mirrorbench.runs.cache import Cache
     from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import WorkerContext, Workspace
+    from mirrorbench.runs.worker_context import WorkerContext
 
 RETRIES = 2
 """Number of times that a group is tried again after its worker died."""
@@ -45,7 +49,9 @@ class Job:
         context: the argument of ``compute`` for workers.
         options: ``workers``, ``address``, and the options after the executor's name; ``known`` refuses unknown ones.
         reporter: reports progress.
-        workspace: the workspace of this process.
+        plugins: of this process.
+        folders: of the run.
+        compute: the device of this process.
         systems: the encoder systems that this process has opened.
     """
 
@@ -54,7 +60,9 @@ class Job:
     context: WorkerContext
     options: Mapping[str, Value]
     reporter: Reporter
-    workspace: Workspace
+    plugins: Plugins
+    folders: Folders
+    compute: Compute
     systems: OpenedSystems = field(default_factory=OpenedSystems)
 
     def known(self, **defaults: Value) -> dict[str, Value]:
@@ -93,7 +101,7 @@ class Job:
                 "Run with one worker on this machine, or without that variable.",
             )
         for ref, corpus in self.corpora.items():
-            self.workspace.cache.save_corpus(ref.sha256, corpus.texts)
+            self.folders.cache.save_corpus(ref.sha256, corpus.texts)
 
 
 @hookimpl
@@ -109,11 +117,12 @@ def register_executors(register: Register) -> None:
 def local(job: Job) -> Iterator[CellOutcome]:
     """Compute a job in this process; for several workers or GPUs in the executor ``pool``."""
     if len(worker_devices(job)) > 1 or job.known(workers=0)["workers"] not in (0, 1):
-        yield from job.workspace.plugins.executors["pool"].execute(job)
+        yield from job.plugins.executors["pool"].execute(job)
         return
     from mirrorbench.runs.runner import Runner
 
-    yield from Runner(job.workspace, job.corpora, job.systems).compute(job.groups)
+    runner = Runner(job.plugins, job.folders, job.compute, job.reporter, job.corpora, job.systems)
+    yield from runner.compute(job.groups)
 
 
 def worker_devices(job: Job) -> list[str]:
@@ -178,21 +187,21 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     Raises:
         DeviceError: this process can use its GPU no longer. It must end, and the group be tried in another one.
     """
-    runner, notes = runner_of(context), list[str]()
-    runner.workspace.reporter = NoteReporter(notes.append)
+    notes: list[str] = []
+    runner = runner_of(context, notes.append)
     try:
-        _check_device(runner.workspace, cells)
+        _check_device(runner.compute_settings, cells)
     except UsageError as error:
         return GroupOutcome(tuple(failed(cells, error)))
     return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
 
 
-def _check_device(workspace: Workspace, cells: CellGroup) -> None:
+def _check_device(compute: Compute, cells: CellGroup) -> None:
     """Raise a ``UsageError`` if this worker does not have the half precision of the plan."""
     precisions = {cell.precision for cell in cells}
     precisions |= {model.precision for cell in cells for model in cell.model.with_members()}
     try:
-        check_half_precision(workspace.compute.device, precisions)
+        check_half_precision(compute.device, precisions)
     except UsageError as error:
         raise UsageError(
             f"the run was planned for other devices than the worker on {platform.node()} has: {error.message}",
@@ -200,13 +209,21 @@ def _check_device(workspace: Workspace, cells: CellGroup) -> None:
         ) from error
 
 
+def runner_of(context: WorkerContext, send: Callable[[str], None] = silent) -> Runner:
+    """Return the runner of a worker process, which keeps it for its next group; ``send`` receives its notes."""
+    runner, reporter = _worker(context)
+    reporter.send = send
+    return runner
+
+
 @cache
-def runner_of(context: WorkerContext) -> Runner:
-    """Return the runner of a worker process, which keeps it for its next group."""
+def _worker(context: WorkerContext) -> tuple[Runner, NoteReporter]:
     from mirrorbench.runs.runner import Runner
 
-    workspace = context.workspace()
-    return Runner(workspace, SharedCorpora(workspace.cache))
+    plugins, folders, compute = context.enter()
+    reporter = NoteReporter(silent)
+    corpora = SharedCorpora(folders.cache)
+    return Runner(plugins, folders, compute, reporter, corpora), reporter
 
 
 @contextmanager

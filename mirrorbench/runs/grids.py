@@ -28,6 +28,9 @@ from mirrorbench.runs.registry import expand_tasks
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.workspace import Workspace
 
 MAX_RANGE, MAX_SWEEP = 1000, 10_000
@@ -124,9 +127,16 @@ def read_grid(
     return _Reader(path, plugins, backbones, given).read()
 
 
-def plan_grid(grid: GridFile, workspace: Workspace, fetch: bool = True) -> Plan:
+def plan_grid(
+    grid: GridFile,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+    fetch: bool = True,
+) -> Plan:
     """Merge the plans of all blocks into one."""
-    planner, plans = Planner(workspace, fetch), []
+    planner, plans = Planner(plugins, folders, compute, reporter, fetch), []
     for line, request in grid.requests:
         try:
             plans.append(planner.plan(request))
@@ -159,7 +169,10 @@ def plan_of_grid(
         grid,
         requests=tuple((line, replace(request, limit=limit)) for line, request in grid.requests),
     )
-    return replace(plan_grid(grid, workspace, fetch), title=grid.title)
+    plan = plan_grid(
+        grid, workspace.plugins, workspace.folders, workspace.compute, workspace.reporter, fetch
+    )
+    return replace(plan, title=grid.title)
 
 
 _Keys = dict[str, tuple[Any, str]]

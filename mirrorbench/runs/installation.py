@@ -14,7 +14,7 @@ from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import __version__
 from mirrorbench.data.card_files import builtin_cards, builtin_suites
-from mirrorbench.runs.workspace import package_version
+from mirrorbench.runs.environment import package_version
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import DataStore
@@ -145,7 +145,7 @@ def register_tools(register: Register) -> None:
 
 def examine_installation(workspace: Workspace) -> dict[str, Any]:
     """Report versions, devices, folders, plugins and missing data; ``problems`` lists what every command needs."""
-    data, plugins, offline = workspace.data, workspace.plugins, workspace.settings.offline
+    data, plugins, offline = workspace.data, workspace.plugins, workspace.folders.offline
     packages, used_folders = {name: package_version(name) for name in _NEEDED}, folders(data)
     python = f"{platform.python_version()} on {platform.platform()}"
     problems = [f"{name} is not installed" for name, version in packages.items() if not version]

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from mirrorbench.core import checksums
 from mirrorbench.core.encoder_protocol import reads_pairs
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.identity import digest
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
 from mirrorbench.data.corpora import Corpus, check_corpus, default_corpus, read_corpus
 from mirrorbench.data.readers.line_parts import have_parts, pairs_of
@@ -22,7 +23,9 @@ from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import STATED, Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.encoder_loading import EncoderLoader, planned_traits
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.ladder import (
     BackboneFiles,
     Lookups,
@@ -32,12 +35,9 @@ from mirrorbench.runs.ladder import (
     with_pairs,
 )
 from mirrorbench.runs.opened_systems import OpenedSystems
-from mirrorbench.runs.outcomes import Failure
+from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.recipe_resolution import check_lines, recipe_and_readout
 from mirrorbench.tasks.base import Task
-
-if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Request:
         seeds: seeds of tuned encoders.
         corpus: corpus name or path for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
-        precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the workspace's.
+        precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the run's.
         baselines: whether ladders have rows of what else needs no labels: transformed or static vectors, other methods.
         limit: how many items of each task are scored, from the first on; 0 for all.
     """
@@ -167,7 +167,14 @@ class Purpose:
 
 
 class Planner:
-    """Turns requests into plans, and remembers lookups; without ``fetch`` it downloads no data (dry run).
+    """Turns requests into plans, and remembers lookups.
+
+    Args:
+        plugins: with tasks, encoders, methods and corpora.
+        folders: data and cache.
+        compute: device and precisions.
+        reporter: receives notes.
+        fetch: whether to download missing data (not in a dry run).
 
     Attributes:
         files: of backbones.
@@ -175,12 +182,21 @@ class Planner:
         systems: the encoder systems opened so far.
     """
 
-    def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
-        self.workspace, self.plugins, self.fetch = workspace, workspace.plugins, fetch
+    def __init__(
+        self,
+        plugins: Plugins,
+        folders: Folders,
+        compute: Compute,
+        reporter: Reporter,
+        fetch: bool = True,
+    ) -> None:
+        self.plugins = plugins
+        self.folders = folders
+        self.compute = compute
+        self.reporter = reporter
+        self.fetch = fetch
         self.corpora: dict[CorpusRef, Corpus] = {}
-        self.files = BackboneFiles(
-            workspace.settings.offline, partial(planned_traits, cache=workspace.cache)
-        )
+        self.files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
         self._lookups = Lookups()
         self.systems = OpenedSystems()
 
@@ -205,7 +221,7 @@ class Planner:
                 ) as error:  # plugins may raise anything; the other cells go on
                     if isinstance(error, UsageError) and spec in request.optional:
                         left_out = f"{spec} is left out on {task.title}: {error.message}"
-                        self.workspace.reporter.note(left_out)
+                        self.reporter.note(left_out)
                         continue
                     if isinstance(error, UsageError) and not (
                         request.baselines and spec not in request.encoders
@@ -323,8 +339,8 @@ class Planner:
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
         """Checksums of a task's data, after fetching it."""
         if self.fetch:
-            task.fetch(self.workspace.data)
-        return tuple(sorted(task.identity(self.workspace.data).items()))
+            task.fetch(self.folders.data)
+        return tuple(sorted(task.identity(self.folders.data).items()))
 
     def models(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
         """Models of an encoder: one for each seed, a single one if nothing is tuned."""
@@ -351,14 +367,15 @@ class Planner:
         """Raise a ``UsageError`` for a transformation of an encoder that scores pairs of texts."""
         if plain.backbone not in self.plugins.encoders:
             return
-        system = EncoderLoader(self.workspace, self.systems).system(
-            plain, None, self.precision(request, "encoding")
-        )
+        system = self._loader().system(plain, None, self.precision(request, "encoding"))
         if reads_pairs(system):
             raise UsageError(
                 f"{spec}: {plain.backbone} has scores of pairs, and no vectors to transform",
                 f"Write {plain}",
             )
+
+    def _loader(self) -> EncoderLoader:
+        return EncoderLoader(self.plugins, self.folders, self.compute, self.reporter, self.systems)
 
     def _joined(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
         """Models of languages that have backbones of their own, joined into one for each seed."""
@@ -380,7 +397,7 @@ class Planner:
 
     def _system(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> ModelRef:
         """Plan an encoder system, or the encoder that a method makes of a backbone without tuning it."""
-        loader = EncoderLoader(self.workspace, self.systems)
+        loader = self._loader()
         precision = self.precision(request, "encoding")
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
@@ -435,9 +452,7 @@ class Planner:
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self._corpus(spec, name, recipe.clean_corpus)
         check_lines(spec, name, self.corpora[ref].texts)
-        repeats = (
-            self.workspace.compute.deterministic and self.workspace.compute.planned_device != "cpu"
-        )
+        repeats = self.compute.deterministic and self.compute.planned_device != "cpu"
         tuned = replace(
             untuned,
             recipe=recipe,
@@ -495,7 +510,7 @@ class Planner:
     def precision(self, request: Request, of: str) -> str:
         """Return the precision of ``tuning`` or ``encoding``."""
         asked = request.precision if of == "tuning" else request.eval_precision
-        return self.workspace.compute.precisions[of] if asked == "auto" else asked
+        return self.compute.precisions[of] if asked == "auto" else asked
 
     def _corpus(
         self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False
@@ -509,11 +524,11 @@ class Planner:
         read = partial(
             read_corpus,
             name,
-            self.workspace.data,
+            self.folders.data,
             self.plugins.corpora.by_name(),
             size=size,
             sample=sample,
-            note=self.workspace.reporter.note,
+            note=self.reporter.note,
         )
         lookup = ("corpus", name, size, sample, clean)
         corpus = self._lookups.once(lookup, partial(read, deduplicate=clean, strip=clean))

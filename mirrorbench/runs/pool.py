@@ -26,7 +26,6 @@ from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import (
     RETRIES,
     Job,
-    NoteReporter,
     interrupts_blocked,
     runner_of,
     worker_devices,
@@ -35,7 +34,7 @@ from mirrorbench.runs.outcomes import CellOutcome, Failure, failed
 
 if TYPE_CHECKING:
     from mirrorbench.runs.runner import Runner
-    from mirrorbench.runs.workspace import WorkerContext
+    from mirrorbench.runs.worker_context import WorkerContext
 
 SUSPICIOUS = 2
 """Number of groups that a slot alone loses one after another before it is retired: fewer may be a group's fault."""
@@ -88,8 +87,7 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     )  # for systems that cannot block the signal in a new process
     with suppress(EOFError, ConnectionError):  # the pool is gone
         try:
-            runner = runner_of(context)
-            runner.workspace.reporter = NoteReporter(pipe.send)
+            runner = runner_of(context, pipe.send)
             _enter_device(runner)
             while True:
                 outcomes = runner.attempt(pipe.recv())

@@ -1,4 +1,4 @@
-"""Uses of a workspace: make a plan, execute it, load a single encoder, compare a corpus with tasks."""
+"""What a run does: make a plan, and execute it; and its parts alone: load an encoder, compare a corpus with tasks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 
 from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import MirrorbenchError, unknown_name
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import (
     Contamination,
@@ -15,25 +16,40 @@ from mirrorbench.data.corpora import (
     find_contamination,
     read_corpus,
 )
+from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, CellGroup
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.executors import Job
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.ladder import expand_ladder
-from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
+from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, Reporter
 from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.results import Predictions, Result
-from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.worker_context import WorkerContext
 
 
-def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
+def make_plan(
+    requests: Sequence[Request],
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+    fetch: bool = True,
+) -> Plan:
     """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
-    planner = Planner(space, fetch)
+    planner = Planner(plugins, folders, compute, reporter, fetch)
     return merged([planner.plan(request) for request in requests])
 
 
 def load_encoder(
-    space: Workspace, spec: EncoderSpec, level: str = "sentence"
+    spec: EncoderSpec,
+    level: str,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
 ) -> tuple[Encoder, EncoderSpec]:
     """Load an encoder; return it and the spec of its row. A tuned one comes from the cache, or is tuned with seed 0.
 
@@ -42,33 +58,36 @@ def load_encoder(
     """
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
-    planner = Planner(space)
-    ladder = expand_ladder(spec, level, space.plugins, files=planner.files)  # also checks the keys
+    planner = Planner(plugins, folders, compute, reporter)
+    ladder = expand_ladder(spec, level, plugins, files=planner.files)  # also checks the keys
     spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
     request = Request((spec,), ())
     model, pooling = planner.models(request, spec, Purpose(level))[0]
     precision = planner.precision(request, "encoding")
-    loader = EncoderLoader(space, planner.systems)
+    loader = EncoderLoader(plugins, folders, compute, reporter, planner.systems)
     encoder, _ = loader.load_transformed(model, pooling, precision, planner.corpora)
     tuned_now = model.corpus is not None and model.key not in loader.from_cache
     of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
     for note in (*opening_notes(model, pooling), *(f"{spec}: {note}" for note in of_encoder)):
-        space.reporter.note(note)
+        reporter.note(note)
     return encoder, spec
 
 
 def corpus_overlap(
-    space: Workspace, corpus: str | Path, tasks: Sequence[str]
+    corpus: str | Path,
+    tasks: Sequence[str],
+    plugins: Plugins,
+    store: DataStore,
+    reporter: Reporter,
 ) -> dict[str, Contamination | MirrorbenchError | None]:
     """Count test items with texts that occur in a corpus or a text file, by task.
 
     A task that names no texts has ``None``, a task that cannot be read its error.
     """
-    plugins, store = space.plugins, space.data
     if isinstance(corpus, str):
         check_corpus(corpus, plugins.corpora)
     cards = plugins.corpora.by_name()
-    strings = read_corpus(corpus, store, cards, note=space.reporter.note).texts
+    strings = read_corpus(corpus, store, cards, note=reporter.note).texts
     overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
     for name in expand_tasks(tasks, plugins):
         task = plugins.tasks[name]
@@ -80,40 +99,43 @@ def corpus_overlap(
     return overlaps
 
 
-def execute_plan(space: Workspace, plan: Plan) -> Outcome:
+def execute_plan(
+    plan: Plan, plugins: Plugins, folders: Folders, compute: Compute, reporter: Reporter
+) -> Outcome:
     """Compute the cells of a plan that are not stored yet, with the executor."""
     done: dict[Cell, Result] = {}  # not by id: specs with the same meaning have rows of their own
     failures = list(plan.failures)
     predictions: dict[str, Predictions] = {}
     computed = 0
-    space.reporter.begin(len(plan.cells))
+    reporter.begin(len(plan.cells))
     for failure in failures:
-        space.reporter.failure(failure)
-    with closing(
-        _outcomes(space, plan)
-    ) as outcomes:  # ends the executor's workers now, not at garbage collection
+        reporter.failure(failure)
+    # Closing ends the executor's workers now, not at garbage collection.
+    with closing(_outcomes(plan, plugins, folders, compute, reporter)) as outcomes:
         for item in outcomes:
             if isinstance(item.outcome, Failure):
                 failures.append(item.outcome)
-                space.reporter.failure(item.outcome)
+                reporter.failure(item.outcome)
             else:
                 done[item.cell] = item.outcome
                 computed += item.computed
                 if item.predictions is not None:
                     predictions[item.cell.id] = item.predictions
-                space.reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+                reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
     results = tuple(done[cell] for cell in plan.cells if cell in done)
     return Outcome(results, tuple(failures), computed, predictions)
 
 
-def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None]:
+def _outcomes(
+    plan: Plan, plugins: Plugins, folders: Folders, compute: Compute, reporter: Reporter
+) -> Generator[CellOutcome, None, None]:
     """Outcomes of stored cells, then those that the executor yields."""
     groups: list[CellGroup] = []
     for cells in plan.groups.values():
         pending = []
         for cell in cells:
-            if stored := space.results.find(cell):
-                yield CellOutcome(cell, space.results.restore(cell, stored), computed=False)
+            if stored := folders.results.find(cell):
+                yield CellOutcome(cell, folders.results.restore(cell, stored), computed=False)
             else:
                 pending.append(cell)
         if pending:
@@ -124,10 +146,12 @@ def _outcomes(space: Workspace, plan: Plan) -> Generator[CellOutcome, None, None
         job = Job(
             tuple(groups),
             corpora,
-            space.context(),
-            space.compute.options,
-            space.reporter,
-            space,
+            WorkerContext.of(plugins, folders, compute),
+            compute.options,
+            reporter,
+            plugins,
+            folders,
+            compute,
             plan.systems,
         )
-        yield from space.plugins.executors[space.compute.executor].execute(job)
+        yield from plugins.executors[compute.executor].execute(job)

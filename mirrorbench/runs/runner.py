@@ -21,6 +21,7 @@ from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder, reads_pairs
 from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_while_read
 from mirrorbench.core.files import POLL_SECONDS
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
 from mirrorbench.data.corpora import (
@@ -35,12 +36,14 @@ from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.embedding import Encoded
 from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
+from mirrorbench.runs.environment import describe_environment
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.opened_systems import OpenedSystems
-from mirrorbench.runs.outcomes import CellOutcome, failed
+from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 from mirrorbench.runs.results import ZERO_VECTORS, Result, predictions_of
-from mirrorbench.runs.workspace import Workspace, describe_environment
 from mirrorbench.tasks.base import Scores, Task, Vectors, inputs_of, score_task
 
 if TYPE_CHECKING:
@@ -100,40 +103,54 @@ class _TaskInputs:
 
 
 class Runner:
-    """Computes cells in this process; ``corpora`` holds the strings that they are tuned on.
+    """Computes cells in this process.
 
-    ``systems``: encoder systems that planning opened in this process.
+    Args:
+        plugins: with tasks, metrics, and all that encoders are made of.
+        folders: results, data and cache.
+        compute: the device.
+        reporter: receives progress and notes.
+        corpora: the strings that cells are tuned on.
+        systems: encoder systems that planning opened in this process.
     """
 
     def __init__(
         self,
-        workspace: Workspace,
+        plugins: Plugins,
+        folders: Folders,
+        compute: Compute,
+        reporter: Reporter,
         corpora: Mapping[CorpusRef, Corpus],
         systems: OpenedSystems | None = None,
     ) -> None:
-        self.workspace, self.corpora = workspace, corpora
+        self.plugins = plugins
+        self.folders = folders
+        self.compute_settings = compute
+        self.reporter = reporter
+        self.corpora = corpora
         self.systems = systems
-        self.tasks, self.results = workspace.plugins.tasks, workspace.results
+        self.results = folders.results
         self._read: dict[_Reading, _TaskInputs] = {}
-        self._adapted: dict[
-            _Reading, _TaskInputs
-        ] = {}  # the same, adapted to an encoder with a vocabulary of its own
+        # The same, adapted to an encoder with a vocabulary of its own.
+        self._adapted: dict[_Reading, _TaskInputs] = {}
         self._environment: dict[str, Any] = {}
 
     @cached_property
     def loader(self) -> EncoderLoader:
-        """Loads encoders onto the workspace's device."""
-        return EncoderLoader(self.workspace, self.systems)
+        """Loads encoders onto the device."""
+        return EncoderLoader(
+            self.plugins, self.folders, self.compute_settings, self.reporter, self.systems
+        )
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells; a group that another process has leased is tried again after the others."""
         waiting, passed_over, noted = deque(groups), 0, False
         readings = dict.fromkeys(_Reading.of(cell) for cells in groups for cell in cells)
-        self.workspace.reporter.stage("loading", "data", len(readings), "tasks")
+        self.reporter.stage("loading", "data", len(readings), "tasks")
         for reading in readings:
             with suppress(Exception, SystemExit):  # its cells fail with it in their turn
                 self._read_task(reading)
-            self.workspace.reporter.advance(1)
+            self.reporter.advance(1)
         while waiting:
             cells = waiting.popleft()
             outcomes = self.attempt(cells)
@@ -146,7 +163,7 @@ class Runner:
             if passed_over == len(waiting):
                 if not noted:
                     holder = self.results.leases.holder(cells[0].model.key) or "another process"
-                    self.workspace.reporter.note(
+                    self.reporter.note(
                         f"{cells[0].spec}: {holder} is at work on it; waiting for its results"
                     )
                 noted, passed_over = True, 0
@@ -180,7 +197,7 @@ class Runner:
 
     def _read_task(self, reading: _Reading) -> None:
         if reading not in self._read:
-            registered, data = self.tasks[reading.task], self.workspace.data
+            registered, data = self.plugins.tasks[reading.task], self.folders.data
             task = registered.reading(reading.protocol, reading.of_target)
             items = task.load(data)
             checksums = task.identity_of(items, data)
@@ -194,7 +211,7 @@ class Runner:
     def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """Load the model of some cells once, encode each text once, and score the cells."""
         first = cells[0]
-        self.workspace.reporter.stage("loading", str(first.spec))
+        self.reporter.stage("loading", str(first.spec))
         try:
             loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora)
         except (
@@ -220,7 +237,7 @@ class Runner:
                 else:
                     yield from failures
                 continue
-            self.workspace.reporter.stage("scoring", str(part[0].spec), len(part), "cells")
+            self.reporter.stage("scoring", str(part[0].spec), len(part), "cells")
             after: dict[Any, Vectors] = {}
             for cell in part:
                 try:
@@ -253,7 +270,7 @@ class Runner:
             if not place:
                 raise
             raise error.at(place) from error
-        device = str(self.workspace.compute.device)
+        device = str(self.compute_settings.device)
         return {
             pooling: Vectors(inputs, encoded.vectors[pooling].get(list(inputs)), device)
             for pooling, inputs in wanted.items()
@@ -291,7 +308,7 @@ class Runner:
 
     def _tuning(self, cell: Cell) -> dict[str, Any]:
         """Return the description that is stored with a tuned model."""
-        cache, key = self.workspace.cache, cell.model.key
+        cache, key = self.folders.cache, cell.model.key
         return (
             cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
         )
@@ -320,9 +337,7 @@ class Runner:
     ) -> tuple[Result, Scores]:
         adapted = self._adapted[_Reading.of(cell)]
         task, started = adapted.task, time.perf_counter()
-        scores = score_task(
-            task, adapted.items, vectors, cell.protocol, self.workspace.plugins.metrics
-        )
+        scores = score_task(task, adapted.items, vectors, cell.protocol, self.plugins.metrics)
         seconds = {
             "train": tuned,
             "encode": encoded.seconds,
@@ -353,9 +368,9 @@ class Runner:
             counted["unknown_words"] = unknown.to_json()
         remarks = list(task.remarks(adapted.items))
         cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
-        with cpu_threads(self.workspace.compute.threads):
+        with cpu_threads(self.compute_settings.threads):
             self._environment = self._environment or describe_environment(
-                self.workspace.compute.device
+                self.compute_settings.device
             )
         result = Result(
             cell=cell.to_json(),

@@ -38,7 +38,10 @@ from mirrorbench.runs.run import load_encoder
 from mirrorbench.texts.kept_columns import KeptColumns
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Reporter
 
 ROWS_PER_CHUNK = 2048
 """Inputs of a chunk, and the most that an interrupted run encodes again."""
@@ -67,7 +70,10 @@ def encode_texts(
     source: str,
     spec: EncoderSpec,
     output: Path | IO[str],
-    workspace: Workspace,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
     *,
     column: str = "",
     words_in_context: bool = False,
@@ -86,23 +92,18 @@ def encode_texts(
     if keep and (not isinstance(output, Path) or output.suffix == ".npy"):
         raise UsageError("--keep: columns are kept in .parquet", "Add --output FILE.parquet.")
     kept = KeptColumns(source, keep) if keep else None
-    lines = read_inputs(source, column, in_context, spans, workspace.reporter.note, keep)
+    lines = read_inputs(source, column, in_context, spans, reporter.note, keep)
 
     def opened() -> Encoder:
-        encoder = load_encoder(workspace, spec, "wic" if in_context else level or "sentence")[0]
-        workspace.reporter.stage("encoding", str(source), 0, "texts")
+        of_level = "wic" if in_context else level or "sentence"
+        encoder, _ = load_encoder(spec, of_level, plugins, folders, compute, reporter)
+        reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
-    advance = advancing(
-        workspace.compute,
-        workspace.reporter,
-        "encoding",
-        workspace.compute.precisions["encoding"],
-        0,
-    )
+    advance = advancing(compute, reporter, "encoding", compute.precisions["encoding"], 0)
     if isinstance(output, Path):
         done = encode_file(source, lines, opened, output, advance, kept)
-        _say_cut(done, source, workspace)
+        _say_cut(done, source, reporter)
         return done
 
     def write(chunk: list[Line], vectors: Array) -> None:
@@ -111,14 +112,14 @@ def encode_texts(
         )  # shortest exact float32
 
     done = _encode_chunks(source, lines, opened(), write, None, advance)
-    _say_cut(done, source, workspace)
+    _say_cut(done, source, reporter)
     return done
 
 
-def _say_cut(done: EncodedFile, source: str, workspace: Workspace) -> None:
+def _say_cut(done: EncodedFile, source: str, reporter: Reporter) -> None:
     if done.truncation is not None and done.truncation.cut:
         name = "standard input" if source == STDIN else source
-        workspace.reporter.note(f"{name}: {done.truncation.sentence}")
+        reporter.note(f"{name}: {done.truncation.sentence}")
 
 
 def check_vector_file(output: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import copy
 from dataclasses import asdict, dataclass, replace
 from os.path import abspath, expanduser, isdir
 from pathlib import Path
@@ -47,7 +46,9 @@ if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.cells import ModelRef
-    from mirrorbench.runs.workspace import Workspace
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Reporter
 
 _OTHER_CLASS = (
     "other libraries open another tokenizer for this type of model than its tokenizer.json describes: give them "
@@ -67,7 +68,7 @@ class TuningPlan:
         cell: the encoder, as a cell without a task.
         recipe: all hyper-parameters.
         corpora: the strings of the model's corpora.
-        workspace: the workspace of the tuning; its corpora hold the texts.
+        plugins: with the texts as a corpus.
     """
 
     output: Path
@@ -76,14 +77,17 @@ class TuningPlan:
     cell: Cell
     recipe: Recipe
     corpora: dict[CorpusRef, Corpus]
-    workspace: Workspace
+    plugins: Plugins
 
 
 def plan_tuning(
     texts: str | Path | Sequence[str] | Sequence[tuple[str, str]],
     spec: EncoderSpec,
     output: Path,
-    workspace: Workspace,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
     *,
     level: str = "sentence",
     columns: Sequence[str] = (),
@@ -93,19 +97,18 @@ def plan_tuning(
     merge: bool = False,
 ) -> TuningPlan:
     """Plan the work of ``Session.tune`` with the same arguments, before it opens the weights."""
-    output, plugins = output.expanduser(), workspace.plugins
+    output = output.expanduser()
     check_output(output, force)
-    resolve_method(
-        spec, level, None, plugins
-    )  # finds errors in the spec before a large file is read
+    # Finds errors in the spec before a large file is read.
+    resolve_method(spec, level, None, plugins)
     name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         task = plugins.tasks[abspath(expanduser(texts))]
         name = printable(f"./{Path(texts).name}")
-        texts = list(task.documents(task.load(workspace.data)))
+        texts = list(task.documents(task.load(folders.data)))
     elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
-    tokenizer = checked_tokenizer(locate(spec, "en", workspace.settings.offline))
+    tokenizer = checked_tokenizer(locate(spec, "en", folders.offline))
     # A named method other than ``pairs`` gets the lines as they are.
     read = read_tuning_texts(
         texts,
@@ -114,15 +117,14 @@ def plan_tuning(
         seed,
         raw=spec.method not in ("", PAIRS),
         name=name,
-        note=workspace.reporter.note,
+        note=reporter.note,
     )
-    workspace.reporter.note(
-        f"{texts if isinstance(texts, str | Path) else read.name}: {read.summary}"
-    )
+    source = texts if isinstance(texts, str | Path) else read.name
+    reporter.note(f"{source}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
-    workspace, corpus = copy(workspace), GeneratedCorpus(read.name, "a user's texts", read.corpus)
-    workspace.plugins = plugins.extended("register_corpora", corpus)
-    planner = Planner(workspace)
+    own_corpus = GeneratedCorpus(read.name, "a user's texts", read.corpus)
+    plugins = plugins.extended("register_corpora", own_corpus)
+    planner = Planner(plugins, folders, compute, reporter)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
     model, pooling = planner.models(request, spec, Purpose(level))[0]
     assert pooling is not None  # a backbone with a tuning method has all three
@@ -136,13 +138,13 @@ def plan_tuning(
         cuts_at_left=tokenizer.truncation_side == "left",
     )
     if own_readout(spec).get("post") and not model.posts:
-        workspace.reporter.note(
+        reporter.note(
             f"{spec}: the transformation of {spec.backbone} is of its own vectors, and is left out "
             "(post=whiten makes a new one)"
         )
     if model.traits.pads:
         hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
-        workspace.reporter.note(f"the vectors of {spec} depend on padding: {hint}")
+        reporter.note(f"the vectors of {spec} depend on padding: {hint}")
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
     precision = model.precision if alone else planner.precision(request, "encoding")
@@ -161,13 +163,21 @@ def plan_tuning(
         (),
         0,
     )
-    return TuningPlan(output, force, read, cell, model.recipe, corpora, workspace)
+    return TuningPlan(output, force, read, cell, model.recipe, corpora, plugins)
 
 
-def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> TunedEncoder:
+def tune_texts(
+    planned: TuningPlan,
+    workplace: Path,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+    merge: bool = False,
+) -> TunedEncoder:
     """Compute a plan in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
+    loader = EncoderLoader(planned.plugins, folders, compute, reporter)
     try:
-        loaded, tuned, description = _computed(planned)
+        loaded, tuned, description = _computed(planned, loader)
     except UnreadableTextError as error:
         place = planned.read.place(error.text)
         if not place:
@@ -179,7 +189,7 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
             del loaded  # leaves its memory to what is read from the folder
             sample.check(folder)
             if reads_file(folder):
-                planned.workspace.reporter.note(_OTHER_CLASS)
+                reporter.note(_OTHER_CLASS)
     except MirrorbenchError as error:
         error.hint += (
             "\nThe tuned model is in the cache: another call with these texts does not tune again."
@@ -188,23 +198,24 @@ def tune_texts(planned: TuningPlan, workplace: Path, merge: bool = False) -> Tun
     return tuned
 
 
-def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
+def _computed(
+    planned: TuningPlan, loader: EncoderLoader
+) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
     """The encoder, its report, and its ``mirrorbench.json``."""
-    read, cell, workspace, recipe = planned.read, planned.cell, planned.workspace, planned.recipe
-    spec, model, pooling, seed, ref = (
-        cell.spec,
-        cell.model,
-        cell.pooling,
-        cell.seed,
-        cell.model.corpus,
-    )
+    read = planned.read
+    cell = planned.cell
+    recipe = planned.recipe
+    spec = cell.spec
+    model = cell.model
+    pooling = cell.pooling
+    seed = cell.seed
+    ref = model.corpus
     assert pooling is not None
     assert ref is not None
-    loader = EncoderLoader(workspace)
     loaded, seconds = loader.load_transformed(model, pooling, cell.precision, planned.corpora)
-    workspace.reporter.stage("checking", "the held-out lines")
-    pairs = positive_pairs(read.aside(), seed, workspace.plugins.methods[spec.method].pairs)
-    report = _trajectory(workspace, model, pooling, _backbone(loaded), pairs)
+    loader.reporter.stage("checking", "the held-out lines")
+    pairs = positive_pairs(read.aside(), seed, planned.plugins.methods[spec.method].pairs)
+    report = _trajectory(loader, model, pooling, _backbone(loaded), pairs)
     corpus = {
         "name": read.name,
         "sha256": ref.sha256,
@@ -223,7 +234,7 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
         "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": __version__,
     }
-    _say_window(planned, _backbone(loaded))
+    _say_window(read, _backbone(loaded), loader.reporter)
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(
         planned.output,
@@ -239,13 +250,12 @@ def _computed(planned: TuningPlan) -> tuple[Encoder, TunedEncoder, dict[str, Any
     return loaded, tuned, description
 
 
-def _say_window(planned: TuningPlan, encoder: TransformerEncoder) -> None:
+def _say_window(read: TuningTexts, encoder: TransformerEncoder, reporter: Reporter) -> None:
     """Say how much of a text the tuned encoder reads, and how many texts are longer."""
-    lines = (*planned.read.train, *planned.read.held_out)
+    lines = (*read.train, *read.held_out)
     truncation = encoder.count_cut([TextInput(text) for line in lines for text in line])
     cut = f": {truncation.sentence}" if truncation.cut else ""
-    reads = f"the encoder reads {truncation.window} tokens of a text{cut}"
-    planned.workspace.reporter.note(reads)
+    reporter.note(f"the encoder reads {truncation.window} tokens of a text{cut}")
 
 
 def _backbone(loaded: Encoder) -> TransformerEncoder:
@@ -286,7 +296,7 @@ def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
 
 
 def _trajectory(
-    workspace: Workspace,
+    loader: EncoderLoader,
     model: ModelRef,
     pooling: Pooling,
     encoder: TransformerEncoder,
@@ -295,15 +305,13 @@ def _trajectory(
     """Measures along the tuning; only before and after it, where a run tuned this model without measuring."""
     assert model.recipe is not None
     assert model.corpus is not None
-    stored = workspace.cache.describe_model(model.key)
+    stored = loader.cache.describe_model(model.key)
     if stored.get("held_out") and stored["corpus"].get("held_out", "") == model.corpus.held_out:
         return msgspec.convert(stored["held_out"], Trajectory)
     if not pairs:
         return None
     untuned = replace(model, recipe=None, corpus=None, posts=())
-    backbone: Any = EncoderLoader(workspace).load_transformed(
-        untuned, pooling, encoder.precision, {}
-    )[0]
+    backbone: Any = loader.load_transformed(untuned, pooling, encoder.precision, {})[0]
     progress = Progress(backbone.transformer, replace(model.recipe, stop="end"), pairs)
     progress.transformer = encoder.transformer
     return progress.finish()

@@ -25,7 +25,7 @@ from mirrorbench.runs.outcomes import CellOutcome, failed
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
     from mirrorbench.core.specs import Value
-    from mirrorbench.runs.workspace import WorkerContext
+    from mirrorbench.runs.worker_context import WorkerContext
 
 
 START_TRIES = 3

@@ -27,7 +27,7 @@ from mirrorbench.runs.outcomes import CellOutcome, failed
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
     from mirrorbench.core.specs import Value
-    from mirrorbench.runs.workspace import WorkerContext
+    from mirrorbench.runs.worker_context import WorkerContext
 
 POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
 """Seconds between two checks of the jobs, by cluster; submitit asks Slurm once for all of them."""

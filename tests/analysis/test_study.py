@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from helpers.score_curves import score_curves
+from helpers.workspace_parts import parts
 
 from mirrorbench.analysis import figures
 from mirrorbench.analysis.study import Analysis, Study
@@ -26,9 +27,9 @@ def draw_curve() -> Any:
 
 def test_study_takes_one_task_not_a_suite(plugins: Plugins, tmp_path: Path) -> None:
     workspace = Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), plugins)
-    assert "stsb" in Study(workspace, (), "stsb").title
+    assert "stsb" in Study(*parts(workspace), (), "stsb").title
     with pytest.raises(UsageError, match="sts is a suite, but an analysis takes one task"):
-        Study(workspace, (), "sts")
+        Study(*parts(workspace), (), "sts")
 
 
 def test_written_tables_and_documents_preserve_numbers(tmp_path: Path) -> None:

@@ -30,8 +30,8 @@ REMEMBERED = {
     "reports.renderers.tex._template": "files of this package",
     "cli.__init__.commands_of_plugins": "what is installed",
     "runs.registry.plugins": "modules that were imported",
-    "runs.workspace._commit": "what code this process runs",
-    "runs.executors.runner_of": "folders; what is read from them is checked each time",
+    "runs.environment._commit": "what code this process runs",
+    "runs.executors._worker": "folders; what is read from them is checked each time",
     "training.microbatch._pool": "threads",
 }
 """Functions whose results a process keeps, and why none of them can be of a file that was replaced."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from helpers.format_samples import archive
+from helpers.workspace_parts import parts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -241,9 +242,8 @@ def test_generated_corpus_is_identified_by_its_content(tmp_path: Path, plugins: 
             "made", GeneratedCorpus("made", "a toy", partial(list, texts)), "made"
         )
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
-        planner = Planner(
-            Workspace(Settings(data_dir=tmp_path, device="cpu", offline=True), registered)
-        )
+        settings = Settings(data_dir=tmp_path, device="cpu", offline=True)
+        planner = Planner(*parts(Workspace(settings, registered)))
         ((model, _),) = planner.models(request, request.encoders[0], Purpose("sentence"))
         keys.add(model.key)
     assert len(keys) == 2

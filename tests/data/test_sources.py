@@ -31,7 +31,7 @@ from mirrorbench.data.cards import ArchiveSource, UrlSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Request
-from mirrorbench.runs.run import execute_plan, make_plan
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 
 CONTENT = b"one\ttwo\n"
 README = """\

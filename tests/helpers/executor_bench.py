@@ -21,9 +21,9 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Request
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 
 LETTERS = Path(letters_plugin.__file__)
 

@@ -19,16 +19,17 @@ from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F4
 
 import mirrorbench
 from helpers.toy_plugin import ToyEncoder, ToyPlugin, toy_tasks
+from helpers.workspace_parts import parts
 from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import load_plugins
-from mirrorbench.runs.run import execute_plan
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import execute_plan
 from mirrorbench.training import checkpoints
 
 LEASE_SECONDS = 4.0
@@ -79,7 +80,7 @@ def workspace(folder: Path) -> Workspace:
 
 def plan(folder: Path) -> Plan:
     place = workspace(folder)
-    return plan_grid(read_grid(folder / "grid.yaml", place.plugins), place)
+    return plan_grid(read_grid(folder / "grid.yaml", place.plugins), *parts(place))
 
 
 def tune(folder: Path, model: Path, point: str) -> None:

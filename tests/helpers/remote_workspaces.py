@@ -11,9 +11,9 @@ from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.specs import Value, parse_spec
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import make_plan
 
 
 @pytest.fixture

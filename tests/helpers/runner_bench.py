@@ -13,9 +13,9 @@ from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 
 
 class Bench:

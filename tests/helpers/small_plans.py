@@ -11,9 +11,9 @@ import pytest
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.plan import Plan, Request
-from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import make_plan
 
 Make = Callable[..., Plan]
 

@@ -20,6 +20,7 @@ import torch
 from helpers.random_further_models import FURTHER, build_further
 from helpers.random_models import FAMILIES, Models, build
 from helpers.suite_marks import few
+from helpers.workspace_parts import parts
 from sentence_transformers import SentenceTransformer
 from transformers import AutoTokenizer
 
@@ -238,7 +239,7 @@ def test_family_results_match_the_documented_matrix(
 
 def test_causal_ladder_starts_with_last_token_pooling(random_model: Models) -> None:
     path = random_model("qwen3")
-    planner = Planner(mirrorbench.Session(device="cpu").workspace)
+    planner = Planner(*parts(mirrorbench.Session(device="cpu").workspace))
     rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
     assert [str(row).removeprefix(str(path)) for row in rows] == [
         "+base:pooling=last",

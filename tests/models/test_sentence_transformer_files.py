@@ -14,6 +14,7 @@ from helpers.random_models import Models
 from helpers.runner_bench import Bench
 from helpers.sentence_transformer_directories import as_sentence_transformers
 from helpers.suite_marks import few
+from helpers.workspace_parts import parts
 from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer import modules
@@ -180,7 +181,7 @@ def made(random_model: Models, tmp_path: Path) -> Made:
 
 @pytest.fixture
 def planner(tmp_path: Path, plugins: Plugins) -> Planner:
-    return Planner(Workspace(Settings(cache=tmp_path / "cache", offline=True), plugins))
+    return Planner(*parts(Workspace(Settings(cache=tmp_path / "cache", offline=True), plugins)))
 
 
 def ladder(spec: EncoderSpec, level: str, planner: Planner) -> tuple[EncoderSpec, ...]:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from helpers.recording_reporter import Log
+from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.own_data.planning import (
@@ -13,6 +14,7 @@ from mirrorbench.own_data.planning import (
     data_name,
     encoder_rows,
     evaluation_plan,
+    with_texts,
     without_repeats,
 )
 from mirrorbench.runs.settings import Settings
@@ -31,14 +33,14 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
     assert data_name("./b", "", ["_id=i", "corpus-id=d"]) == "./b:id=i,corpus=d"
     with pytest.raises(UsageError, match="columns label is not COLUMN=NAME"):
         data_name("a", "", ["label"])
-    workspace = Workspace(Settings(tmp_path, offline=True))
+    plugins, folders, _, _ = parts(Workspace(Settings(tmp_path, offline=True)))
     rows = ["tiny", "tiny+base:pooling=cls"]
     (tmp_path / "asks").mkdir()
     (tmp_path / "asks" / "config.json").write_text("{}")
     (tmp_path / "asks" / "config_sentence_transformers.json").write_text(
         '{"prompts": {"query": "q: "}}'
     )
-    specs = encoder_rows([*rows, f"{tmp_path}/asks", "minilm"], workspace)
+    specs = encoder_rows([*rows, f"{tmp_path}/asks", "minilm"], plugins, folders)
     assert list(map(str, specs.values())) == [
         "tiny+base",
         rows[1],
@@ -46,7 +48,7 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
         "minilm+base:max_length=256,normalize=true,pooling=mean",
     ]
     with pytest.raises(UsageError, match="tiny and tiny\\+base are the same encoder, tiny\\+base"):
-        encoder_rows(["tiny", "tiny+base"], workspace)
+        encoder_rows(["tiny", "tiny+base"], plugins, folders)
 
 
 def test_links_that_lead_nowhere_are_names(tmp_path: Path) -> None:
@@ -60,10 +62,12 @@ def test_transformations_that_cannot_be_fitted_are_left_out(tmp_path: Path) -> N
     path.write_text("sentence1,sentence2,score\na cat,a dog,1\na cat,the cat,2\na dog,a cat,3\n")
     log = Log()
     workspace = Workspace(Settings(tmp_path, offline=True), reporter=log)
+    plugins, folders, compute, reporter = parts(workspace)
     name = str(path)
-    data = Data.read([name], workspace)
-    rows = encoder_rows(["tiny"], workspace)
-    plan = evaluation_plan(rows, data, workspace, baselines=True, fetch=True)
+    data = Data.read([name], plugins, folders.data)
+    rows = encoder_rows(["tiny"], plugins, folders)
+    plugins = with_texts(plugins, data)
+    plan = evaluation_plan(rows, data, plugins, folders, compute, reporter, baselines=True)
     assert not plan.failures
     assert [str(row.get("post")) for row in plan.rows] == ["None", "whiten", "zscore"]
     assert {cell.spec for cell in plan.cells} == set(plan.rows)

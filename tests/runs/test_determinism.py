@@ -21,7 +21,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.results import Result, ResultStore
-from mirrorbench.runs.run import execute_plan
+from mirrorbench.runs.workspace_functions import execute_plan
 
 
 @pytest.mark.slow

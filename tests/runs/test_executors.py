@@ -11,12 +11,15 @@ import torch
 from helpers.executor_bench import Bench, bench
 from helpers.plugin_fixtures import plugins
 from helpers.remote_workspaces import elsewhere, planned
+from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.runs import executors
 from mirrorbench.runs.executors import Job, compute, worker_devices
-from mirrorbench.runs.outcomes import Failure, Reporter
-from mirrorbench.runs.workspace import Settings, WorkerContext, Workspace
+from mirrorbench.runs.outcomes import Failure
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.worker_context import WorkerContext
+from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "elsewhere", "plugins"]
 
@@ -59,14 +62,8 @@ def test_each_worker_has_a_device(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     context = WorkerContext(Settings(tmp_path, tmp_path, tmp_path, device, offline=True), threads=1)
-    job = Job(
-        ((), (), ()),
-        {},
-        context,
-        {"workers": workers},
-        Reporter(),
-        Workspace(Settings(data_dir=tmp_path)),
-    )
+    plugins, folders, compute, reporter = parts(Workspace(Settings(data_dir=tmp_path)))
+    job = Job(((), (), ()), {}, context, {"workers": workers}, reporter, plugins, folders, compute)
     assert worker_devices(job) == expected
     assert worker_devices(replace(job, groups=((),))) == expected[:1]
 

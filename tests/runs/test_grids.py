@@ -10,6 +10,7 @@ from unittest.mock import Mock
 
 import pytest
 from helpers.suite_marks import few
+from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageError
 from mirrorbench.core.hooks import hookimpl
@@ -19,9 +20,9 @@ from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
 from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan, Request
 from mirrorbench.runs.registry import expand_tasks
-from mirrorbench.runs.run import make_plan
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import make_plan
 from mirrorbench.session import Session
 
 Read = Callable[..., GridFile]
@@ -43,7 +44,7 @@ def plan(registered: Plugins, tmp_path: Path) -> PlanOf:
     workspace = Workspace(
         Settings(data_dir=tmp_path / "data", device="cpu", offline=True), registered
     )
-    return lambda grid: plan_grid(grid, workspace)
+    return lambda grid: plan_grid(grid, *parts(workspace))
 
 
 def specs(grid: GridFile) -> list[list[str]]:
@@ -337,7 +338,7 @@ def test_each_shipped_grid_loads_and_plans(
     papers = read_grid(path, plugins)
     assert papers.title.startswith(("Mirror-BERT, ", "MirrorWiC, "))
     assert all(request.seeds == (0, 1, 2) for _, request in papers.requests)
-    plan = plan_grid(papers, workspace, fetch=False)
+    plan = plan_grid(papers, *parts(workspace), fetch=False)
     assert (len(plan.rows), len(plan.failures), plan.cells) == (*CELLS[name], ())
     tiny = read_grid(
         path, plugins, (parse_spec("tiny"),), tasks=("quick",), corpus="random-strings"
@@ -346,7 +347,7 @@ def test_each_shipped_grid_loads_and_plans(
         "tiny",
         "sbert",
     }
-    planned = plan_grid(tiny, workspace, fetch=False)
+    planned = plan_grid(tiny, *parts(workspace), fetch=False)
     if "corpus" not in path.read_text():  # those corpora are not here
         assert planned.cells
 

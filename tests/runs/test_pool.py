@@ -12,6 +12,7 @@ import pytest
 import torch
 from helpers.executor_bench import Bench, Log, bench
 from helpers.plugin_fixtures import Said, plugins, said
+from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import DeviceError
 from mirrorbench.core.files import Leases
@@ -21,7 +22,9 @@ from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.pool import serve
-from mirrorbench.runs.workspace import Settings, WorkerContext, Workspace
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.worker_context import WorkerContext
+from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "plugins", "said"]
 
@@ -293,7 +296,9 @@ def test_workers_on_one_gpu_share_its_memory(bench: Bench, monkeypatch: pytest.M
     monkeypatch.setattr(pool, "get_context", lambda how: spawning)
     workspace = Workspace(Settings(data_dir=bench.folder / "data", device="cpu"), bench.plugins)
     devices = ("cuda:0", "cuda:1", "cuda:0")
-    made = pool.Pool(Job((), {}, workspace.context(), {}, workspace.reporter, workspace), devices)
+    plugins, folders, compute, reporter = parts(workspace)
+    job = Job((), {}, workspace.context(), {}, reporter, plugins, folders, compute)
+    made = pool.Pool(job, devices)
     for device in devices:
         made._start(device, device)
     contexts = [call.kwargs["args"][1] for call in spawning.Process.call_args_list]

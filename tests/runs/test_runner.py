@@ -12,6 +12,7 @@ import torch
 from helpers.recording_reporter import Log
 from helpers.runner_bench import Bench
 from helpers.toy_plugin import CATS, DOGS, ToyEncoder, ToyPlugin, toy_tasks
+from helpers.workspace_parts import parts
 from scipy.stats import spearmanr
 
 from mirrorbench.core.encoder_protocol import TextInput
@@ -26,10 +27,10 @@ from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import Request, merged
 from mirrorbench.runs.results import ResultStore, read_results
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
 from mirrorbench.tasks.lexical import LexiconInduction
 
@@ -287,7 +288,9 @@ def test_results_are_reported_after_they_are_stored(
 def test_interrupted_run_keeps_results_and_releases_lease(
     bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    outcomes = Runner(bench.workspace(), {}).compute(list(bench.plan("toy").groups.values()))
+    outcomes = Runner(*parts(bench.workspace()), {}).compute(
+        list(bench.plan("toy").groups.values())
+    )
     next(outcomes)
     outcomes.close()
     assert sorted(path.parent.name for path in bench.results.root.rglob("seed-0.json")) == ["cats"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,17 +17,18 @@ from helpers.recording_reporter import Log
 from helpers.runner_bench import Bench
 from helpers.suite_marks import few
 from helpers.toy_plugin import CATS, DOGS
+from helpers.workspace_parts import parts
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.files import Leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import read_corpus
+from mirrorbench.data.corpora import Corpus, read_corpus
 from mirrorbench.models.backbones import locate
 from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformer import load_transformer
+from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
@@ -69,6 +70,16 @@ def workspace(plugins: Plugins, tmp_path: Path) -> Workspace:
     return Workspace(Settings(cache=tmp_path, device="cpu"), plugins)
 
 
+def tuned_on(
+    texts: Sequence[str], model: ModelRef, workspace: Workspace
+) -> tuple[Transformer, dict[str, Any]]:
+    """``tune_model`` on texts, with its checkpoints in the cache."""
+    corpus = Corpus("texts", tuple(texts), "", "", len(texts), 0)
+    plugins, folders, compute, reporter = parts(workspace)
+    folder = folders.cache.root / "checkpoint"
+    return tune_model(model, corpus, folder, plugins, folders.cache, compute, reporter)
+
+
 POOLINGS = [
     Pooling(mode, layers, 40) for mode in ("mean", "cls", "mean-padded") for layers in ("-1", "0:")
 ]
@@ -101,7 +112,7 @@ def test_reloaded_tuned_model_gives_identical_vectors(
     model = tunable(random_model(architecture))
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, augment=tuple(augment.items()), lora=lora))
-    tuned, description = tune_model(model, TEXTS, workspace)
+    tuned, description = tuned_on(TEXTS, model, workspace)
     assert all(weight.grad is None for weight in tuned.model.parameters())
     in_memory = TransformerEncoder(tuned, Pooling()).encode_pooled(ITEMS, POOLINGS)
     path = workspace.cache.save_model(model.key, tuned, description)
@@ -131,7 +142,7 @@ def test_rising_tuning_loss_is_reported(workspace: Workspace, lr: float, harm: b
         "quick-sentences", workspace.data, workspace.plugins.corpora.by_name(), size=40
     ).texts
     workspace.reporter = reporter
-    _, description = tune_model(model, texts, workspace)
+    _, description = tuned_on(texts, model, workspace)
     first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
     found = [note for note in reporter.lines if "lower lr" in note]
     assert (losses[-1] > first + 1, len(found)) == (harm, harm)
@@ -154,7 +165,7 @@ def test_released_protocol_lowercases_cased_backbones(
     (path / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     for protocol, alike in (("paper", False), ("released", True)):
         model = replace(tunable(path), protocol=protocol)
-        tuned = workspace.cache.save_model(model.key, *tune_model(model, TEXTS, workspace))
+        tuned = workspace.cache.save_model(model.key, *tuned_on(TEXTS, model, workspace))
         upper, lower = TransformerEncoder(load_transformer(tuned, CPU), Pooling()).encode(
             ["AAA", "aaa"]
         )

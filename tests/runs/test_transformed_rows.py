@@ -13,6 +13,7 @@ from helpers.damaged_files import flip
 from helpers.recording_reporter import Log
 from helpers.runner_bench import Bench
 from helpers.toy_plugin import CATS, DOGS, ToyEncoder, ToyPlugin
+from helpers.workspace_parts import parts
 from scipy.stats import spearmanr
 from sklearn.decomposition import PCA
 
@@ -29,7 +30,7 @@ from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.plan import Planner, Request
 from mirrorbench.runs.results import ResultStore
-from mirrorbench.runs.run import load_encoder
+from mirrorbench.runs.workspace_functions import load_encoder
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.texts.export import claiming
 from mirrorbench.texts.tune import plan_tuning, tune_texts
@@ -153,13 +154,9 @@ def test_impossible_transformation_fails_only_its_row(
         bench.plan(
             f"{bert}{MEAN},post=whiten,whiten=9999"
         )  # where their number is known, before anything is encoded
+    encoders = [f"{bert}{MEAN},post=center,corpus={bench.corpus}"]
     with pytest.raises(UsageError, match="single layers are not transformed"):
-        analyze(
-            bench.workspace(),
-            "layers",
-            encoders=[f"{bert}{MEAN},post=center,corpus={bench.corpus}"],
-            task="cats",
-        )
+        analyze("layers", {"encoders": encoders, "task": "cats"}, *parts(bench.workspace()))
 
 
 def test_fit_inputs_follow_pooling_and_paired_lines(bench: Bench, bert: str) -> None:
@@ -209,11 +206,11 @@ def test_transformation_is_fitted_per_language(
     ]
     crossing.inputs = lambda items: texts  # type: ignore[method-assign]
     bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
-    planner = Planner(bench.workspace())
+    planner = Planner(*parts(bench.workspace()))
     (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
-    encoder, _ = EncoderLoader(bench.workspace()).load_transformed(
+    encoder, _ = EncoderLoader(*parts(bench.workspace())).load_transformed(
         cell.model, cell.pooling, "fp32", planner.corpora
     )
     for language in models:
@@ -227,7 +224,9 @@ def test_tuned_directory_uses_its_stored_transformation(bench: Bench, bert: str)
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
     folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
     with claiming(folder, force=False) as workplace:
-        tune_texts(plan_tuning(LINES, spec, folder, bench.workspace(), held_out=0), workplace)
+        plugins, folders, compute, reporter = parts(bench.workspace())
+        planned = plan_tuning(LINES, spec, folder, plugins, folders, compute, reporter, held_out=0)
+        tune_texts(planned, workplace, folders, compute, reporter)
     outcome = bench.run(str(folder), f"{folder}:post=zscore")
     assert (len(outcome.results), outcome.failures) == (4, ())
     first = outcome.results[0]

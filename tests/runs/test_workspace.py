@@ -31,8 +31,9 @@ def test_deterministic_setting_reaches_torch_and_workers(
     monkeypatch.setenv("RAYON_NUM_THREADS", "1")
     for deterministic in (False, True):
         workspace = Workspace(Settings(device="cpu", deterministic=deterministic), bench.plugins)
-        for made in (workspace, workspace.context().workspace()):
-            assert made.torch_device.type == "cpu"
+        _, _, of_worker = workspace.context().enter()
+        for compute in (workspace.compute, of_worker):
+            assert compute.device.type == "cpu"
             assert torch.are_deterministic_algorithms_enabled() == deterministic
             torch.use_deterministic_algorithms(False)
 

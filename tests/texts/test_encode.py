@@ -13,6 +13,7 @@ import pytest
 from helpers.random_models import Models
 from helpers.recording_reporter import Log
 from helpers.toy_plugin import ToyEncoder, ToyPlugin
+from helpers.workspace_parts import parts
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput
@@ -182,7 +183,7 @@ def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugin
         str(file),
         EncoderSpec("toy"),
         output,
-        workspace,
+        *parts(workspace),
         column="text",
         keep=("id", "mixed", "size"),
     )
@@ -208,7 +209,7 @@ def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugin
         str(file),
         EncoderSpec("replacing"),
         tmp_path / "w.parquet",
-        workspace,
+        *parts(workspace),
         column="text",
         keep=("id",),
     )
@@ -216,7 +217,12 @@ def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugin
     for target in (tmp_path / "v.npy", io.StringIO()):
         with pytest.raises(UsageError, match=r"columns are kept in \.parquet"):
             encode.encode_texts(
-                str(file), EncoderSpec("toy"), target, workspace, column="text", keep=("id",)
+                str(file),
+                EncoderSpec("toy"),
+                target,
+                *parts(workspace),
+                column="text",
+                keep=("id",),
             )
 
 
@@ -235,7 +241,9 @@ def test_vectors_printed_as_json_are_exact(tmp_path: Path, plugins: Plugins) -> 
     (tmp_path / "a.txt").write_text("a\nb\nc\nd\ne\n")
     plugins.add(ToyPlugin({"toy": ToyEncoder(broken=vectors)}), "exact")
     workspace, output = Workspace(Settings(data_dir=tmp_path), plugins), io.StringIO()
-    done = encode.encode_texts(str(tmp_path / "a.txt"), EncoderSpec("toy"), output, workspace)
+    done = encode.encode_texts(
+        str(tmp_path / "a.txt"), EncoderSpec("toy"), output, *parts(workspace)
+    )
     assert done == EncodedFile(5, 0, 7)
     lines = [json.loads(line) for line in output.getvalue().splitlines()]
     np.testing.assert_array_equal(np.array(lines, dtype=np.float32), vectors)

@@ -9,8 +9,12 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.hooks import Register, hookimpl
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.reports.papers.measured_tables import Content
+    from mirrorbench.reports.papers.targets import AskedAnalysis
     from mirrorbench.reports.selection import Layout
     from mirrorbench.runs.outcomes import Outcome
     from mirrorbench.runs.workspace import Workspace
@@ -54,7 +58,7 @@ class Tables:
         """Return all tables, or those of a paper, with their measured scores."""
         from mirrorbench.reports.papers.measurement_runs import measured_tables
 
-        return measured_tables(workspace, paper, encoder, protocol)
+        return measured_tables(paper, encoder, protocol, workspace.plugins, workspace.results)
 
     def run_paper(
         self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
@@ -62,7 +66,22 @@ class Tables:
         """Measure the missing cells of a table."""
         from mirrorbench.reports.papers.measurement_runs import measure_table
 
-        return measure_table(workspace, table, encoder, seeds, protocol)
+        def analyse(asked: AskedAnalysis, specs: Sequence[EncoderSpec]) -> Outcome:
+            analysis = workspace.plugins.analyses[asked.name]
+            outcome: Outcome = analysis.measure(workspace, asked, specs, seeds, protocol)
+            return outcome
+
+        return measure_table(
+            table,
+            encoder,
+            seeds,
+            protocol,
+            analyse,
+            workspace.plugins,
+            workspace.folders,
+            workspace.compute,
+            workspace.reporter,
+        )
 
 
 @hookimpl

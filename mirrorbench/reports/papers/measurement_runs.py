@@ -1,40 +1,55 @@
-"""Tables with the results of a workspace, and the runs that measure their missing cells."""
+"""Tables with stored results, and the runs that measure their missing cells."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.papers.measured_tables import Content, measured_table
 from mirrorbench.reports.papers.table_files import FactTable, PaperTable, find_table, paper_tables
 from mirrorbench.reports.papers.targets import AskedAnalysis
-from mirrorbench.runs.outcomes import Outcome
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.outcomes import Outcome, Reporter
 from mirrorbench.runs.plan import Request
-from mirrorbench.runs.results import read_results
+from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.run import execute_plan, make_plan
-from mirrorbench.runs.workspace import Workspace
 
 
 def measure_table(
-    workspace: Workspace, name: str, encoder: str, seeds: int, protocol: str
+    name: str,
+    encoder: str,
+    seeds: int,
+    protocol: str,
+    analyse: Callable[[AskedAnalysis, Sequence[EncoderSpec]], Outcome],
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
 ) -> Outcome:
-    """Measure the cells of a table, scores and analyses, that are not stored yet."""
-    table, backbone = find_table(name, workspace.plugins), parse_spec(encoder) if encoder else None
+    """Measure the cells of a table, scores and analyses, that are not stored yet.
+
+    ``analyse`` makes an analysis of some encoders, and stores it.
+    """
+    table = find_table(name, plugins)
+    backbone = parse_spec(encoder) if encoder else None
     if isinstance(table, FactTable):
         raise UsageError(
             f"{name} has no cell that a run could measure", f"mirrorbench paper {name} shows it."
         )
-    requests, analyses = (
-        paper_requests(table, seeds, protocol, backbone),
-        paper_analyses(table, backbone),
-    )
+    requests = paper_requests(table, seeds, protocol, backbone)
+    analyses = paper_analyses(table, backbone)
     if not requests and not analyses:
         raise UsageError(
             f"{name} has no cell that a run could measure", f"mirrorbench paper {name} says why."
         )
-    outcomes = [execute_plan(workspace, make_plan(workspace, *requests))] if requests else []
-    for analysis, specs in analyses:
-        registered = workspace.plugins.analyses[analysis.name]
-        outcomes.append(registered.measure(workspace, analysis, specs, seeds, protocol))
+    outcomes = []
+    if requests:
+        plan = make_plan(requests, plugins, folders, compute, reporter)
+        outcomes.append(execute_plan(plan, plugins, folders, compute, reporter))
+    outcomes += [analyse(analysis, specs) for analysis, specs in analyses]
     return Outcome(
         tuple(result for outcome in outcomes for result in outcome.results),
         tuple(failure for outcome in outcomes for failure in outcome.failures),
@@ -72,10 +87,10 @@ def paper_analyses(
 
 
 def measured_tables(
-    workspace: Workspace, paper: str, encoder: str, protocol: str
+    paper: str, encoder: str, protocol: str, plugins: Plugins, store: ResultStore
 ) -> dict[str, Content]:
-    """Return all tables and figures by name, or those of one paper, with the results of a workspace."""
-    backbone, store = parse_spec(encoder) if encoder else None, workspace.results
+    """Return all tables and figures by name, or those of one paper, with stored results."""
+    backbone = parse_spec(encoder) if encoder else None
     results = [
         result
         for root in (store.root, store.analyses.root)
@@ -86,6 +101,6 @@ def measured_tables(
         name: table
         if isinstance(table, FactTable)
         else measured_table(table, results, protocol, backbone)
-        for name, table in paper_tables(workspace.plugins).items()
+        for name, table in paper_tables(plugins).items()
         if paper in ("", name, name.partition("/")[0])
     }

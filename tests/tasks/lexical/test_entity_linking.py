@@ -28,7 +28,7 @@ from mirrorbench.data.items import (
     Occurrence,
 )
 from mirrorbench.runs.plan import Request
-from mirrorbench.runs.run import execute_plan, make_plan
+from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.tasks import Scores
 from mirrorbench.tasks.lexical import EntityLinking, SenseDisambiguation
 

@@ -1,0 +1,64 @@
+"""The environment in which a result was computed: versions, device, commit."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.identity import __version__
+
+if TYPE_CHECKING:
+    import torch
+
+_IN_RESULTS = (
+    "torch",
+    "transformers",
+    "tokenizers",
+    "numpy",
+    "scipy",
+    "scikit-learn",
+    "sentence-transformers",
+)
+
+
+def describe_environment(device: torch.device) -> dict[str, Any]:
+    """Return the ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
+    from mirrorbench.core.devices import describe, describe_gpu
+
+    return {
+        "mirrorbench": __version__,
+        "python": platform.python_version(),
+        "platform": platform.platform(),
+        "packages": {
+            name: installed for name in _IN_RESULTS if (installed := package_version(name))
+        },
+        "device": str(device),
+        "device_name": describe(device),
+        "git": _commit(),
+        **describe_gpu(device),
+    }
+
+
+def package_version(name: str) -> str:
+    """Return the version of an installed distribution, empty if it is not installed."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return ""
+
+
+@cache
+def _commit() -> str | None:
+    checkout = Path(__file__).resolve().parents[2]
+    if not (checkout / ".git").exists():
+        return None
+    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"]
+    try:
+        out = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return out.stdout.strip() or None

@@ -1,0 +1,76 @@
+"""What a worker process needs to compute as the process that planned the run would."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.registry import plugins as process_plugins
+from mirrorbench.runs.settings import Settings
+
+_ENVIRONMENT = (
+    "MIRRORBENCH_DISABLE_PLUGINS",
+    "MIRRORBENCH_STRICT_PLUGINS",
+    "HF_HUB_OFFLINE",
+    "HF_HOME",
+    "HF_HUB_CACHE",
+    "HF_ENDPOINT",
+)
+"""Variables that decide which plugins and models a worker finds."""
+
+
+@dataclass(frozen=True)
+class WorkerContext:
+    """Settings, plugin files and environment of a worker: small, picklable, the same for all groups of a run."""
+
+    settings: Settings
+    plugin_files: tuple[Path, ...] = ()
+    threads: int = 0
+    """Threads of tuning on the CPU: in all workers as in one process, since its sums depend on it."""
+    share: float = 1.0
+    """The share of a GPU's memory for each worker, from 0 to 1."""
+    environment: tuple[tuple[str, str], ...] = field(
+        default_factory=lambda: tuple(
+            (name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ
+        )
+    )
+
+    @classmethod
+    def of(cls, plugins: Plugins, folders: Folders, compute: Compute) -> WorkerContext:
+        """Return the context of a run's workers, with absolute folders."""
+        import torch
+
+        settings = Settings(
+            folders.results.root.absolute(),
+            folders.data.root.absolute(),
+            folders.cache.root.absolute(),
+            compute.planned_device,
+            offline=folders.offline,
+            deterministic=compute.deterministic,
+        )
+        return cls(settings, tuple(plugins.files), torch.get_num_threads())
+
+    def on(self, device: str) -> WorkerContext:
+        """Return the same context on another device."""
+        return replace(self, settings=replace(self.settings, device=device))
+
+    def enter(self) -> tuple[Plugins, Folders, Compute]:
+        """Set the environment of this process; return its plugins, with the plugin files, its folders and its device."""
+        os.environ.update(self.environment)
+        import torch
+
+        plugins = process_plugins()
+        for file in self.plugin_files:
+            if file not in plugins.files:
+                plugins.add_file(file)
+        # For tokenisers, which start their threads at first use; for torch OMP_NUM_THREADS was read already.
+        os.environ.setdefault("RAYON_NUM_THREADS", str(torch.get_num_threads()))
+        compute = Compute(self.settings, plugins)
+        if self.settings.device == "cpu":
+            compute.threads = self.threads
+        compute.share = self.share
+        return plugins, Folders.of(self.settings, plugins), compute

@@ -1,0 +1,81 @@
+"""Functions and classes that plugins call with the workspace of their hook; each passes the parts of it on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mirrorbench.core.encoder_protocol import Encoder
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.corpora import Corpus
+from mirrorbench.runs import encoder_loading, run, runner
+from mirrorbench.runs.cells import CorpusRef
+from mirrorbench.runs.outcomes import Outcome
+from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.workspace import Workspace
+
+
+def make_plan(workspace: Workspace, *requests: Request, fetch: bool = True) -> Plan:
+    """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
+    return run.make_plan(
+        requests,
+        workspace.plugins,
+        workspace.folders,
+        workspace.compute,
+        workspace.reporter,
+        fetch,
+    )
+
+
+def execute_plan(workspace: Workspace, plan: Plan) -> Outcome:
+    """Compute the cells of a plan that are not stored yet, with the executor."""
+    return run.execute_plan(
+        plan, workspace.plugins, workspace.folders, workspace.compute, workspace.reporter
+    )
+
+
+def load_encoder(
+    workspace: Workspace, spec: EncoderSpec, level: str = "sentence"
+) -> tuple[Encoder, EncoderSpec]:
+    """Load an encoder; return it and the spec of its row: ``runs.run.load_encoder``."""
+    return run.load_encoder(
+        spec,
+        level,
+        workspace.plugins,
+        workspace.folders,
+        workspace.compute,
+        workspace.reporter,
+    )
+
+
+class Planner:
+    """Makes plans for grids, of one request at a time; ``runs.plan.merged`` joins them."""
+
+    def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
+        self.workspace = workspace
+        self.fetch = fetch
+
+    def plan(self, request: Request) -> Plan:
+        """Plan every cell of a request."""
+        return make_plan(self.workspace, request, fetch=self.fetch)
+
+
+class EncoderLoader(encoder_loading.EncoderLoader):
+    """Loads the encoders of a plan's models: ``runs.encoder_loading.EncoderLoader``."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        super().__init__(
+            workspace.plugins, workspace.folders, workspace.compute, workspace.reporter
+        )
+
+
+class Runner(runner.Runner):
+    """Computes cells in this process: ``runs.runner.Runner``."""
+
+    def __init__(self, workspace: Workspace, corpora: Mapping[CorpusRef, Corpus]) -> None:
+        super().__init__(
+            workspace.plugins,
+            workspace.folders,
+            workspace.compute,
+            workspace.reporter,
+            corpora,
+        )
