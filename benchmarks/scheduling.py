@@ -17,8 +17,9 @@ from tabulate import tabulate
 from trivial_cells import TASKS
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import plugins
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import execute_plan, make_plan

@@ -30,7 +30,8 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.encoder_loading import open_for_tuning
-from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.tasks.base import Vectors, score_task
 from mirrorbench.tasks.metrics import spearman
 from mirrorbench.training.held_out import hold_out, positive_pairs
@@ -87,23 +88,23 @@ def sweep(
 ) -> Iterator[Point]:
     """Yield the states of a tuning by each learning rate; one that diverges ends there."""
     level, name, task_name = CORPORA[corpus]
-    task, planner = (
+    task, maker = (
         session.plugins.tasks[task_name],
-        Planner(session.plugins, session.folders, session.compute, session.reporter),
+        PlanMaker(session.plugins, session.folders, session.compute, session.reporter),
     )
     items = task.load(session.folders.data)
     inputs = list(dict.fromkeys(task.inputs(items)))
     spec = EncoderSpec(encoder, method="mirror")
-    preset = planner.models(Request((spec,), (), corpus=name), spec, Purpose(level))[0][0].recipe
+    preset = maker.models(Request((spec,), (), corpus=name), spec, Purpose(level))[0][0].recipe
     assert preset is not None
     for lr in rates or [preset.lr * factor for factor in FACTORS]:
         request = Request((spec.with_params(lr=lr, epochs=max(lengths)),), (), corpus=name)
-        model, pooling = planner.models(request, request.encoders[0], Purpose(level))[0]
+        model, pooling = maker.models(request, request.encoders[0], Purpose(level))[0]
         assert model.recipe is not None
         assert model.corpus is not None
         assert model.path is not None
         assert pooling is not None
-        texts, aside = hold_out(planner.corpora[model.corpus].texts, 0)
+        texts, aside = hold_out(maker.corpora.strings[model.corpus].texts, 0)
         registered = session.plugins.augmentations.by_name()
         transformer = open_for_tuning(model.path, model.recipe, registered, session.compute.device)
 

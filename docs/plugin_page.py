@@ -74,6 +74,7 @@ PURPOSES = {
     "runs.outcomes": "outcomes of runs",
     "runs.plan": "plans of runs",
     "runs.results": "stored results",
+    "runs.requests": "what a run is asked for",
     "runs.recipe_resolution": "checks of specs",
     "runs.workspace": "what hooks receive",
     "runs.workspace_functions": "planning and running with it",

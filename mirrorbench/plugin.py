@@ -178,7 +178,7 @@ if TYPE_CHECKING:
     )
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.environment import describe_environment, package_version
-    from mirrorbench.runs.plan import Plan, Request, merged
+    from mirrorbench.runs.plan import Plan, merged
     from mirrorbench.runs.results import (
         Result,
         hidden_id,
@@ -188,6 +188,7 @@ if TYPE_CHECKING:
         result_files,
     )
     from mirrorbench.runs.recipe_resolution import check_spec
+    from mirrorbench.runs.requests import Request
     from mirrorbench.runs.registry import expand_tasks, plugins
     from mirrorbench.runs.worker_context import WorkerContext
     from mirrorbench.runs.workspace import Workspace

@@ -113,7 +113,8 @@ class Session:
     ) -> Plan:
         """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
         from mirrorbench.core.plugins import call
-        from mirrorbench.runs.plan import Plan, Request
+        from mirrorbench.runs.plan import Plan
+        from mirrorbench.runs.requests import Request
         from mirrorbench.runs.run import make_plan
 
         check_count("limit", limit)

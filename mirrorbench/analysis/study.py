@@ -32,8 +32,9 @@ from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Failure, Reporter
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.results import Result, read_predictions
 from mirrorbench.runs.run import execute_plan, make_plan
 

@@ -150,8 +150,9 @@ def encoder_rows(
     encoders: Sequence[str | EncoderSpec], plugins: Plugins, folders: Folders
 ) -> dict[str, EncoderSpec]:
     """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
-    from mirrorbench.runs.encoder_loading import planned_traits
-    from mirrorbench.runs.ladder import BackboneFiles, untuned_row
+    from mirrorbench.runs.backbone_files import BackboneFiles
+    from mirrorbench.runs.ladder import untuned_row
+    from mirrorbench.runs.model_trials import planned_traits
 
     files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
     rows: dict[str, EncoderSpec] = {}
@@ -203,7 +204,7 @@ def evaluation_plan(
         baselines: add ``TRANSFORMATIONS`` of each encoder.
         fetch: download models that are missing.
     """
-    from mirrorbench.runs.plan import Request
+    from mirrorbench.runs.requests import Request
     from mirrorbench.runs.run import make_plan
 
     names: dict[EncoderSpec, str] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.encoder_protocol import Encoder
-from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
+from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
 from mirrorbench.core.identity import checksum
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus, naming_lines
-from mirrorbench.models.backbones import base_folder
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.families import not_telling_apart
-from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
+from mirrorbench.models.fingerprints import unchanged_backbone
 from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.sentence_transformer_files import MOST_STATED, length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
-from mirrorbench.models.traits import ModelTraits, drops, traits_of
+from mirrorbench.models.traits import traits_of
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
@@ -47,10 +46,6 @@ if TYPE_CHECKING:
     from mirrorbench.training.loop import TuningReport
     from mirrorbench.training.trajectory import Trajectory
 
-_LAYERS = 2
-"""Layers with which a model is tried when it is planned."""
-_RATE = 0.1
-
 
 def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
     """Yield what was decided about a backbone's tokens and length where its files say otherwise."""
@@ -60,62 +55,6 @@ def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
         yield f"{model.spec}: {TOKENS_OF_FILE}"
     if pooling and (note := length_note(model.path, pooling.max_length)):
         yield f"{model.spec}: {note}"
-
-
-def planned_traits(path: Path, cache: Cache) -> ModelTraits:
-    """Return the traits of the backbone in a folder, in fp32, of its first layers, or all if it cannot be shortened.
-
-    It is configured with dropout, to see whether that changes anything.
-    """
-    weights = fingerprint(path)
-
-    def look() -> ModelTraits:
-        with unchanged_backbone(path, weights):
-            return _by_first_layers(path)
-
-    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look)
-
-
-def _by_first_layers(path: Path) -> ModelTraits:
-    import torch
-
-    from mirrorbench.models.families import set_rates
-    from mirrorbench.models.transformer import load_transformer
-
-    def with_dropout(config: Any) -> None:
-        _shorten(config)
-        set_rates(config, _RATE)
-
-    def opened(configure: Callable[[Any], None] | None) -> Transformer:
-        return load_transformer(base_folder(path), torch.device("cpu"), configure)
-
-    for configure in (with_dropout, _shorten):
-        with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
-            traits = _in_training(opened(configure))
-            return traits if configure is with_dropout else replace(traits, drops=False)
-    return _in_training(opened(None))
-
-
-def _in_training(transformer: Transformer) -> ModelTraits:
-    traits = traits_of(transformer)
-    try:
-        return replace(traits, drops=drops(transformer))
-    except ModelUnavailableError:
-        return replace(traits, trains=False)
-
-
-def _shorten(config: Any) -> None:
-    """Leave a configuration few layers."""
-    from mirrorbench.models.families import parts
-
-    for part in parts(config):
-        layers = getattr(part, "num_hidden_layers", None)
-        if not isinstance(layers, int) or layers <= _LAYERS:
-            continue
-        for key, value in vars(part).items():
-            if isinstance(value, list) and len(value) == layers:
-                setattr(part, key, value[:_LAYERS])
-        part.num_hidden_layers = _LAYERS
 
 
 def try_opened(

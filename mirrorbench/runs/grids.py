@@ -22,9 +22,11 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.schema import convert, problem_at, read_yaml
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, parse_value
-from mirrorbench.runs.plan import Plan, Planner, Request, merged
+from mirrorbench.runs.plan import Plan, merged
+from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.recipe_resolution import check_spec
 from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.requests import Request
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -136,10 +138,10 @@ def plan_grid(
     fetch: bool = True,
 ) -> Plan:
     """Merge the plans of all blocks into one."""
-    planner, plans = Planner(plugins, folders, compute, reporter, fetch), []
+    maker, plans = PlanMaker(plugins, folders, compute, reporter, fetch), []
     for line, request in grid.requests:
         try:
-            plans.append(planner.plan(request))
+            plans.append(maker.plan(request))
         except UsageError as error:
             raise type(error)(f"{grid.path}, line {line}: {error.message}", error.hint) from None
     try:

@@ -23,12 +23,12 @@ from mirrorbench.models.pooling import (
     template,
 )
 from mirrorbench.models.transformations import POST_KEYS, split_post
+from mirrorbench.runs.backbone_files import BackboneFiles
 from mirrorbench.runs.ladder import (
     IN_CONTEXT,
     PAIRS,
     POOLING_KEYS,
     SINGLE,
-    BackboneFiles,
     expand_ladder,
     padded,
 )

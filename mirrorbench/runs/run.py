@@ -24,8 +24,10 @@ from mirrorbench.runs.executors import Job
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.ladder import expand_ladder
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, Reporter
-from mirrorbench.runs.plan import Plan, Planner, Purpose, Request, merged
+from mirrorbench.runs.plan import Plan, merged
+from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.results import Predictions, Result
 from mirrorbench.runs.worker_context import WorkerContext
 
@@ -39,8 +41,8 @@ def make_plan(
     fetch: bool = True,
 ) -> Plan:
     """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
-    planner = Planner(plugins, folders, compute, reporter, fetch)
-    return merged([planner.plan(request) for request in requests])
+    maker = PlanMaker(plugins, folders, compute, reporter, fetch)
+    return merged([maker.plan(request) for request in requests])
 
 
 def load_encoder(
@@ -58,14 +60,16 @@ def load_encoder(
     """
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
-    planner = Planner(plugins, folders, compute, reporter)
-    ladder = expand_ladder(spec, level, plugins, files=planner.files)  # also checks the keys
+    maker = PlanMaker(plugins, folders, compute, reporter)
+    # This also checks the keys.
+    ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)
     spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
     request = Request((spec,), ())
-    model, pooling = planner.models(request, spec, Purpose(level))[0]
-    precision = planner.precision(request, "encoding")
-    loader = EncoderLoader(plugins, folders, compute, reporter, planner.systems)
-    encoder, _ = loader.load_transformed(model, pooling, precision, planner.corpora)
+    model, pooling = maker.models(request, spec, Purpose(level))[0]
+    loader = EncoderLoader(plugins, folders, compute, reporter, maker.examiner.systems)
+    encoder, _ = loader.load_transformed(
+        model, pooling, compute.precisions["encoding"], maker.corpora.strings
+    )
     tuned_now = model.corpus is not None and model.key not in loader.from_cache
     of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
     for note in (*opening_notes(model, pooling), *(f"{spec}: {note}" for note in of_encoder)):

@@ -10,7 +10,9 @@ from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs import encoder_loading, run, runner
 from mirrorbench.runs.cells import CorpusRef
 from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.workspace import Workspace
 
 
@@ -51,12 +53,13 @@ class Planner:
     """Makes plans for grids, of one request at a time; ``runs.plan.merged`` joins them."""
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
-        self.workspace = workspace
-        self.fetch = fetch
+        self._maker = PlanMaker(
+            workspace.plugins, workspace.folders, workspace.compute, workspace.reporter, fetch
+        )
 
     def plan(self, request: Request) -> Plan:
         """Plan every cell of a request."""
-        return make_plan(self.workspace, request, fetch=self.fetch)
+        return self._maker.plan(request)
 
 
 class EncoderLoader(encoder_loading.EncoderLoader):

@@ -33,7 +33,8 @@ from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell, CorpusRef
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, SINGLE
-from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
 from mirrorbench.texts.model_card import TunedEncoder, write_card
 from mirrorbench.texts.reopening import Sample
@@ -124,9 +125,9 @@ def plan_tuning(
     spec = resolve_method(spec, level, read.are_pairs, plugins)
     own_corpus = GeneratedCorpus(read.name, "a user's texts", read.corpus)
     plugins = plugins.extended("register_corpora", own_corpus)
-    planner = Planner(plugins, folders, compute, reporter)
+    maker = PlanMaker(plugins, folders, compute, reporter)
     request = Request((spec,), (), seeds=(seed,), corpus=read.name)
-    model, pooling = planner.models(request, spec, Purpose(level))[0]
+    model, pooling = maker.models(request, spec, Purpose(level))[0]
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
     assert model.corpus is not None
@@ -134,7 +135,7 @@ def plan_tuning(
     check_exportable(
         spec,
         pooling,
-        half=model.path is not None and planner.files.family(model.path).half,
+        half=model.path is not None and maker.examiner.files.family(model.path).half,
         cuts_at_left=tokenizer.truncation_side == "left",
     )
     if own_readout(spec).get("post") and not model.posts:
@@ -147,10 +148,11 @@ def plan_tuning(
         reporter.note(f"the vectors of {spec} depend on padding: {hint}")
     alone = bool(model.recipe.lora) and not merge
     # A frozen backbone stays as it was in the tuning: it may not fit in float32.
-    precision = model.precision if alone else planner.precision(request, "encoding")
+    precision = model.precision if alone else compute.precisions["encoding"]
     aside = read.aside()
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
-    corpora = planner.corpora | {ref: replace(planner.corpora[model.corpus], held_out=aside)}
+    strings = maker.corpora.strings
+    corpora = strings | {ref: replace(strings[model.corpus], held_out=aside)}
     cell = Cell(
         spec,
         "",

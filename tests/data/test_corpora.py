@@ -40,8 +40,9 @@ from mirrorbench.data.corpora import (
 )
 from mirrorbench.data.importing import import_folder
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.registry import load_plugins
+from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.texts.tuning_texts import read_tuning_texts
@@ -243,8 +244,8 @@ def test_generated_corpus_is_identified_by_its_content(tmp_path: Path, plugins: 
         )
         request = Request((parse_spec("tiny+mirror:corpus=made"),), ())
         settings = Settings(data_dir=tmp_path, device="cpu", offline=True)
-        planner = Planner(*parts(Workspace(settings, registered)))
-        ((model, _),) = planner.models(request, request.encoders[0], Purpose("sentence"))
+        maker = PlanMaker(*parts(Workspace(settings, registered)))
+        ((model, _),) = maker.models(request, request.encoders[0], Purpose("sentence"))
         keys.add(model.key)
     assert len(keys) == 2
 

@@ -20,7 +20,7 @@ from helpers.recording_reporter import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.plan import Request
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import execute_plan, make_plan

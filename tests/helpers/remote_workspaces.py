@@ -10,7 +10,8 @@ from helpers.executor_bench import Bench
 from mirrorbench import hookimpl
 from mirrorbench.core.devices import worker_device
 from mirrorbench.core.specs import Value, parse_spec
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import make_plan

@@ -11,7 +11,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.outcomes import Outcome
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace

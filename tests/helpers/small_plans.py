@@ -10,7 +10,8 @@ import pytest
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.plan import Plan, Request
+from mirrorbench.runs.plan import Plan
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import make_plan

@@ -33,7 +33,7 @@ from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.traits import traits_of
 from mirrorbench.models.transformer import load_transformer
 from mirrorbench.runs.ladder import expand_ladder
-from mirrorbench.runs.plan import Planner
+from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.registry import plugins
 from mirrorbench.tasks import UsageSimilarity
 from mirrorbench.training.augmentations import Dropout
@@ -239,8 +239,10 @@ def test_family_results_match_the_documented_matrix(
 
 def test_causal_ladder_starts_with_last_token_pooling(random_model: Models) -> None:
     path = random_model("qwen3")
-    planner = Planner(*parts(mirrorbench.Session(device="cpu").workspace))
-    rows = expand_ladder(parse_spec(str(path)), "sentence", planner.plugins, files=planner.files)
+    maker = PlanMaker(*parts(mirrorbench.Session(device="cpu").workspace))
+    rows = expand_ladder(
+        parse_spec(str(path)), "sentence", maker.plugins, files=maker.examiner.files
+    )
     assert [str(row).removeprefix(str(path)) for row in rows] == [
         "+base:pooling=last",
         "+base:pooling=mean",

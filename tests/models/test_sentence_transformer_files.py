@@ -28,7 +28,8 @@ from mirrorbench.models import backbones
 from mirrorbench.models.model_files import directory_checksum
 from mirrorbench.models.sentence_transformer_files import NoPoolingError, window
 from mirrorbench.runs.ladder import expand_ladder
-from mirrorbench.runs.plan import Planner, Purpose, Request
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 
@@ -180,16 +181,16 @@ def made(random_model: Models, tmp_path: Path) -> Made:
 
 
 @pytest.fixture
-def planner(tmp_path: Path, plugins: Plugins) -> Planner:
-    return Planner(*parts(Workspace(Settings(cache=tmp_path / "cache", offline=True), plugins)))
+def maker(tmp_path: Path, plugins: Plugins) -> PlanMaker:
+    return PlanMaker(*parts(Workspace(Settings(cache=tmp_path / "cache", offline=True), plugins)))
 
 
-def ladder(spec: EncoderSpec, level: str, planner: Planner) -> tuple[EncoderSpec, ...]:
-    return expand_ladder(spec, level, planner.plugins, files=planner.files)
+def ladder(spec: EncoderSpec, level: str, maker: PlanMaker) -> tuple[EncoderSpec, ...]:
+    return expand_ladder(spec, level, maker.plugins, files=maker.examiner.files)
 
 
-def planned(spec: EncoderSpec, planner: Planner) -> Any:
-    return planner.models(Request((spec,), (), corpus="quick-words"), spec, Purpose("sentence"))[0]
+def planned(spec: EncoderSpec, maker: PlanMaker) -> Any:
+    return maker.models(Request((spec,), (), corpus="quick-words"), spec, Purpose("sentence"))[0]
 
 
 @pytest.mark.parametrize(
@@ -254,24 +255,24 @@ def test_directory_vectors_equal_sentence_transformers(layout: str, made: Made) 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_tuning_keeps_directory_pooling_or_is_refused(
-    layout: str, made: Made, planner: Planner
+    layout: str, made: Made, maker: PlanMaker
 ) -> None:
     folder, keys = made(layout), LAYOUTS[layout][1]
     spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
     if keys is None:
         with pytest.raises((NoPoolingError, ModelUnavailableError)) as refused:
-            planned(spec, planner)
+            planned(spec, maker)
         assert f"Write sbert:path={folder}" in refused.value.hint
         if layout not in ("static", "Router"):
             way = refused.value.hint.rpartition("name: ")[2]
-            _, pooling = planned(parse_spec(way), planner)
+            _, pooling = planned(parse_spec(way), maker)
             stated = {"max_length": 30 if layout == "lower case of before" else 40}
             assert pooling.to_json() == {"pooling": "mean", "layers": "-1:"} | stated
         return
-    model, pooling = planned(spec, planner)
+    model, pooling = planned(spec, maker)
     assert pooling.to_json() == {"layers": "-1:", **keys}
     assert model.recipe.readout(keys["max_length"]) == pooling
-    _, chosen = planned(spec.with_params(pooling="last", max_length=20), planner)
+    _, chosen = planned(spec.with_params(pooling="last", max_length=20), maker)
     assert chosen.to_json() == {"layers": "-1:", **keys, "pooling": "last", "max_length": 20}
 
 
@@ -362,7 +363,7 @@ def test_unknown_dense_activation_is_refused(made: Made) -> None:
     assert "torch.nn" in refused.value.hint
 
 
-def test_ladder_row_names_the_effective_spec(made: Made, planner: Planner) -> None:
+def test_ladder_row_names_the_effective_spec(made: Made, maker: PlanMaker) -> None:
     folder = made("Dense")
     for spec, row in (
         (f"{folder}", f"sbert:path={folder}"),
@@ -370,23 +371,21 @@ def test_ladder_row_names_the_effective_spec(made: Made, planner: Planner) -> No
         (f"{folder}:pooling=cls", f"{folder}+base:pooling=cls"),
     ):
         for level in ("word", "wic"):
-            assert [str(spec_) for spec_ in ladder(parse_spec(spec), level, planner)] == [row]
+            assert [str(spec_) for spec_ in ladder(parse_spec(spec), level, maker)] == [row]
 
 
 def test_hub_model_readout_follows_its_files(
-    made: Made, planner: Planner, monkeypatch: pytest.MonkeyPatch
+    made: Made, maker: PlanMaker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = made("Normalize")
     monkeypatch.setattr(backbones, "_from_hub", lambda name, revision, offline: folder)
-    (row,) = ladder(parse_spec("owner/name"), "sentence", planner)
+    (row,) = ladder(parse_spec("owner/name"), "sentence", maker)
     assert str(row) == "owner/name+base:max_length=40,normalize=true,pooling=cls"
-    assert (
-        len(ladder(parse_spec("minilm"), "sentence", planner)) == 2
-    )  # a short name keeps its rows
+    assert len(ladder(parse_spec("minilm"), "sentence", maker)) == 2  # a short name keeps its rows
     (folder / "modules.json").write_text(
         (folder / "modules.json").read_text().replace("Normalize", "Other")
     )
-    (row,) = ladder(parse_spec("owner/name@v1"), "sentence", planner)
+    (row,) = ladder(parse_spec("owner/name@v1"), "sentence", maker)
     assert str(row) == "sbert@v1:model=owner/name"
 
 

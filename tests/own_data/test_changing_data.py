@@ -25,6 +25,7 @@ MOMENTS = [
     "mirrorbench.own_data.planning:encoder_rows",
     "mirrorbench.runs.run:make_plan",
     "mirrorbench.runs.plan:Planner._identified",
+    "mirrorbench.runs.examination:Examiner.examine",
     "mirrorbench.runs.plan:Planner.models",
     "mirrorbench.runs.runner:Runner.compute",
     "mirrorbench.runs.runner:Runner._read_task",

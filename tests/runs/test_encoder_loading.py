@@ -19,7 +19,7 @@ import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
 from mirrorbench.models.traits import ModelTraits
 from mirrorbench.runs.cache import TRAITS_FOLDER, Cache
-from mirrorbench.runs.encoder_loading import planned_traits
+from mirrorbench.runs.model_trials import planned_traits
 
 LINES = [
     f"line {n} of a small corpus, about {word}"

@@ -2,23 +2,45 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
 from helpers.random_models import POSITIONS
 from helpers.small_plans import Make, bert, make
 from helpers.toy_plugin import DOGS, ToyPlugin
+from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import DataUnavailableError, TuningError, UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import DEFAULT_CORPORA, default_corpus
-from mirrorbench.models import backbones
-from mirrorbench.runs.plan import Request, merged
+from mirrorbench.models import backbones, families
+from mirrorbench.runs.plan import Planner, merged
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Request
+from mirrorbench.runs.settings import Settings
+from mirrorbench.runs.tuning_corpora import TuningCorpora
+from mirrorbench.runs.workspace import Workspace
 from mirrorbench.tasks import PairSimilarity
 
 __all__ = ["bert", "make"]
+
+LOADERS = (
+    "models.transformer.load_transformer",
+    "models.transformer.read_tokenizer",
+    "models.families.read_tokenizer",
+    "models.families.read_config",
+    "models.families.empty_model",
+    "models.families.read_weights",
+    "models.sentence_transformer_files.read_tokenizer",
+    "models.opening.read_tokenizer",
+    "models.opening.described_tokenizer",
+    "runs.encoder_loading.EncoderLoader.__init__",
+    "runs.encoder_loading.create_encoder",
+)
+"""What opens models, their tokenizers, or encoder systems."""
 
 
 def test_mean_baseline_pools_the_same_layers_as_mirror(make: Make) -> None:
@@ -286,3 +308,51 @@ def test_user_settings_override_backbone_and_level_presets(
         for spec in (f"{bert}+mirror", f"{bert}+mirror:train_max_length=40")
     ]
     assert [recipe and recipe.train_max_length for recipe in recipes] == [20, 40]
+
+
+def test_planning_opens_no_model_file_or_tokenizer(
+    registered: Plugins, random_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """The plan is made from what the examination found, with loaders that raise; so are those of systems and posts."""
+    corpus = tmp_path / "corpus.txt"
+    corpus.write_text("".join(f"line number {n}\n" for n in range(30)))
+    causal = random_model("qwen3")
+    encoders = (
+        "toy",
+        str(causal),
+        f"{causal}+mirror:post=whiten,whiten=4",
+        "tiny+static",
+        "minilm",
+    )
+    request = Request(
+        tuple(map(parse_spec, encoders)), ("cats", "dogs"), corpus=str(corpus), seeds=(0, 1)
+    )
+    settings = Settings(
+        data_dir=tmp_path / "data", cache=tmp_path / "cache", device="cpu", offline=True
+    )
+    maker = PlanMaker(*parts(Workspace(settings, registered)))
+    tasks = [registered.tasks[name] for name in request.tasks]
+    expected = maker.plan(request)
+    examined = maker.examiner.examine(request, tasks)
+
+    def loader(*args: Any, **options: Any) -> Any:
+        raise AssertionError("a model is opened")
+
+    families._measured_positions.cache_clear()
+    with pytest.MonkeyPatch.context() as patch:
+        for function in LOADERS:
+            patch.setattr(f"mirrorbench.{function}", loader)
+        planner = Planner(
+            registered,
+            maker.planner.data,
+            TuningCorpora(registered, maker.planner.data, print),
+            maker.planner.precisions,
+            deterministic=False,
+            note=print,
+        )
+        plan = planner.plan(request, tasks, examined)
+        unexamined = PlanMaker(*parts(Workspace(settings, registered))).plan(request)
+    assert plan == expected
+    assert len({cell.spec for cell in plan.cells}) == 8
+    assert not plan.failures
+    assert {"a model is opened" in failure.reason for failure in unexamined.failures} == {True}

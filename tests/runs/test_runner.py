@@ -25,7 +25,8 @@ from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.plan import Request, merged
+from mirrorbench.runs.plan import merged
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings

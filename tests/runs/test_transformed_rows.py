@@ -28,7 +28,8 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs import embedding
 from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.encoder_loading import EncoderLoader
-from mirrorbench.runs.plan import Planner, Request
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.workspace_functions import load_encoder
 from mirrorbench.tasks import PairSimilarity
@@ -206,15 +207,15 @@ def test_transformation_is_fitted_per_language(
     ]
     crossing.inputs = lambda items: texts  # type: ignore[method-assign]
     bench.plugins.add(ToyPlugin({}, [crossing]), "toys")
-    planner = Planner(*parts(bench.workspace()))
-    (cell,) = planner.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
+    maker = PlanMaker(*parts(bench.workspace()))
+    (cell,) = maker.plan(Request((parse_spec(f"bert{MEAN},post=center"),), ("crossing",))).cells
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
     encoder, _ = EncoderLoader(*parts(bench.workspace())).load_transformed(
-        cell.model, cell.pooling, "fp32", planner.corpora
+        cell.model, cell.pooling, "fp32", maker.corpora.strings
     )
     for language in models:
-        lines = planner.corpora[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
+        lines = maker.corpora.strings[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])
         assert lines[0].startswith(language)
         assert np.abs(vectors.mean(0)).max() < 1e-5

@@ -13,7 +13,7 @@ from mirrorbench.reports.papers.targets import AskedAnalysis
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Outcome, Reporter
-from mirrorbench.runs.plan import Request
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.run import execute_plan, make_plan
 

@@ -27,7 +27,7 @@ from mirrorbench.data.items import (
     Mention,
     Occurrence,
 )
-from mirrorbench.runs.plan import Request
+from mirrorbench.runs.requests import Request
 from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.tasks import Scores
 from mirrorbench.tasks.lexical import EntityLinking, SenseDisambiguation

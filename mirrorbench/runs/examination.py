@@ -1,0 +1,191 @@
+"""What is found out of models before planning: where they are, how they are read, what a trial shows of them.
+
+A plan is made from the outcome alone. Models are located, and fetched if need be; their tokenizers and, where no list
+knows their type, their first layers are tried; encoder systems are opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import NamedTuple
+
+from mirrorbench.core.encoder_protocol import reads_pairs
+from mirrorbench.core.identity import digest
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.models.fingerprints import fingerprint
+from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.transformations import split_post
+from mirrorbench.runs.backbone_files import BackboneFiles
+from mirrorbench.runs.cells import ModelRef
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.encoder_loading import EncoderLoader
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.model_trials import planned_traits
+from mirrorbench.runs.opened_systems import OpenedSystems
+from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.runs.recipe_resolution import recipe_and_readout
+from mirrorbench.runs.requests import Purpose, Request
+from mirrorbench.runs.rows import RequestedRows
+from mirrorbench.runs.tuning_corpora import TuningCorpora
+from mirrorbench.tasks.base import Task
+from mirrorbench.training.recipes import Recipe
+
+
+@dataclass(frozen=True)
+class ExaminedModel:
+    """The model of a row for texts of one language, before seeds, corpora and transformations.
+
+    Attributes:
+        untuned: the backbone as it is, or the encoder system.
+        pooling: of its vectors; ``None`` for an encoder system.
+        recipe: of its tuning; ``None`` where nothing is tuned.
+        reads_pairs: whether it scores pairs of texts, and has no vectors.
+    """
+
+    untuned: ModelRef
+    pooling: Pooling | None = None
+    recipe: Recipe | None = None
+    reads_pairs: bool = False
+
+
+class _ModelKey(NamedTuple):
+    row: EncoderSpec
+    level: str
+    language: str
+    max_length: int
+
+
+@dataclass(frozen=True)
+class Examined:
+    """What is known of the models of a request.
+
+    Attributes:
+        rows: of the table, each with the levels of the tasks on which it is evaluated.
+        names: what the user calls some of them.
+        systems: encoder systems that were opened, for the run.
+    """
+
+    rows: Mapping[EncoderSpec, set[str]] = field(default_factory=dict)
+    names: Mapping[EncoderSpec, str] = field(default_factory=dict)
+    systems: OpenedSystems = field(default_factory=OpenedSystems)
+    _models: dict[_ModelKey, ExaminedModel | BaseException] = field(default_factory=dict)
+
+    def model(self, row: EncoderSpec, purpose: Purpose, language: str) -> ExaminedModel:
+        """Return the model of a row for texts of a language; an error that prevented to know it is raised."""
+        outcome = self._models[_ModelKey(row, purpose.level, language, purpose.max_length)]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+
+class Examiner:
+    """Examines the models of requests, each once.
+
+    Args:
+        plugins: with encoders, methods, poolings, tasks.
+        folders: the cache, which remembers trials, and whether models may be fetched.
+        compute: device and precisions.
+        reporter: receives progress.
+        corpora: of the plan.
+
+    Attributes:
+        files: of backbones.
+        systems: encoder systems opened so far.
+    """
+
+    def __init__(
+        self,
+        plugins: Plugins,
+        folders: Folders,
+        compute: Compute,
+        reporter: Reporter,
+        corpora: TuningCorpora,
+    ) -> None:
+        self.plugins = plugins
+        self.folders = folders
+        self.compute = compute
+        self.reporter = reporter
+        self.corpora = corpora
+        self.files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
+        self.systems = OpenedSystems()
+
+    @cached_property
+    def _loader(self) -> EncoderLoader:
+        """Opens encoder systems; made at the first one, since it enters a GPU."""
+        return EncoderLoader(self.plugins, self.folders, self.compute, self.reporter, self.systems)
+
+    def examine(self, request: Request, tasks: Sequence[Task]) -> Examined:
+        """Examine the models of all rows of a request; a wrong request is a ``UsageError``."""
+        requested = RequestedRows(request, tasks, self.plugins, self.files, self.corpora)
+        examined = Examined(requested.levels(), requested.names(), self.systems)
+        for row, levels in examined.rows.items():
+            for task in tasks:
+                if task.level in levels:
+                    self.add(request, row, Purpose.of(task), examined)
+        return examined
+
+    def add(self, request: Request, row: EncoderSpec, purpose: Purpose, examined: Examined) -> None:
+        """Examine the models of a row for a purpose; an error is kept in the place of the model."""
+        for language in purpose.languages_of_models(row):
+            key = _ModelKey(row, purpose.level, language, purpose.max_length)
+            if key in examined._models:
+                continue
+            try:
+                examined._models[key] = self._model(request, key)
+            except (Exception, SystemExit) as error:  # plugins may raise anything
+                examined._models[key] = error
+
+    def _model(self, request: Request, key: _ModelKey) -> ExaminedModel:
+        tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
+        spec, _ = split_post(key.row, tuned)
+        if spec.backbone in self.plugins.encoders or self.plugins.methods[spec.method].create:
+            return self._system(request, spec, key.language)
+        return self._transformer(request, spec, key)
+
+    def _system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
+        """Open an encoder system, or the encoder that a method makes of a backbone without tuning it."""
+        precision = request.precision_of("encoding", self.compute.precisions)
+        path: Path | None = None
+        if spec.backbone in self.plugins.encoders:
+            if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
+                spec = spec.with_params(language=language)
+            code = self._code([("register_encoders", spec.backbone)])
+        else:
+            path = self.files.locate(spec, language)
+            code = self._code([("register_methods", spec.method)])
+        system = self._loader.system(spec, path, precision)
+        untuned = ModelRef(spec, system.fingerprint, path, spec.method, code=code)
+        return ExaminedModel(untuned, reads_pairs=reads_pairs(system))
+
+    def _transformer(self, request: Request, spec: EncoderSpec, key: _ModelKey) -> ExaminedModel:
+        """Look at a backbone that is read as it is, or tuned."""
+        path = self.files.locate(spec, key.language)
+        method = self.plugins.methods[spec.method]
+        recipe, pooling = recipe_and_readout(
+            spec, key.level, request.protocol, self.plugins, self.files, path, key.max_length
+        )
+        traits = self.files.family(path).traits
+        weights = fingerprint(path)
+        parts = [("register_methods", spec.method), ("register_poolings", pooling.mode)]
+        if method.tunes:
+            parts.append(("register_losses", recipe.loss))
+            parts += [("register_augmentations", name) for name, _ in recipe.augment]
+        untuned = ModelRef(
+            spec,
+            weights,
+            path,
+            spec.method,
+            attention=recipe.attention,
+            traits=traits,
+            code=self._code(parts),
+        )
+        return ExaminedModel(untuned, pooling, recipe if method.tunes else None)
+
+    def _code(self, names: Sequence[tuple[str, str]]) -> str:
+        """Return the checksum of the plugin files that registered names, each with its hook; empty without any."""
+        found = {self.plugins.checksum_of_file(hook, name) for hook, name in names} - {""}
+        return digest({"files": sorted(found)}) if found else ""

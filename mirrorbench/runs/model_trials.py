@@ -1,0 +1,78 @@
+"""Trials of models before a run is planned: what only a few short passes show of a backbone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
+from mirrorbench.models.backbones import base_folder
+from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
+from mirrorbench.models.traits import ModelTraits, drops, traits_of
+from mirrorbench.runs.cache import Cache
+
+if TYPE_CHECKING:
+    from mirrorbench.models.transformer import Transformer
+
+_LAYERS = 2
+"""Layers with which a model is tried."""
+_RATE = 0.1
+
+
+def planned_traits(path: Path, cache: Cache) -> ModelTraits:
+    """Return the traits of the backbone in a folder, in fp32, of its first layers, or all if it cannot be shortened.
+
+    It is configured with dropout, to see whether that changes anything.
+    """
+    weights = fingerprint(path)
+
+    def look() -> ModelTraits:
+        with unchanged_backbone(path, weights):
+            return _by_first_layers(path)
+
+    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look)
+
+
+def _by_first_layers(path: Path) -> ModelTraits:
+    import torch
+
+    from mirrorbench.models.families import set_rates
+    from mirrorbench.models.transformer import load_transformer
+
+    def with_dropout(config: Any) -> None:
+        _shorten(config)
+        set_rates(config, _RATE)
+
+    def opened(configure: Callable[[Any], None] | None) -> Transformer:
+        return load_transformer(base_folder(path), torch.device("cpu"), configure)
+
+    for configure in (with_dropout, _shorten):
+        with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
+            traits = _in_training(opened(configure))
+            return traits if configure is with_dropout else replace(traits, drops=False)
+    return _in_training(opened(None))
+
+
+def _in_training(transformer: Transformer) -> ModelTraits:
+    traits = traits_of(transformer)
+    try:
+        return replace(traits, drops=drops(transformer))
+    except ModelUnavailableError:
+        return replace(traits, trains=False)
+
+
+def _shorten(config: Any) -> None:
+    """Leave a configuration few layers."""
+    from mirrorbench.models.families import parts
+
+    for part in parts(config):
+        layers = getattr(part, "num_hidden_layers", None)
+        if not isinstance(layers, int) or layers <= _LAYERS:
+            continue
+        for key, value in vars(part).items():
+            if isinstance(value, list) and len(value) == layers:
+                setattr(part, key, value[:_LAYERS])
+        part.num_hidden_layers = _LAYERS

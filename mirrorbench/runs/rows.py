@@ -1,0 +1,92 @@
+"""The rows of a table that a request stands for, with the levels of the tasks on which each is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.readers.line_parts import pairs_of
+from mirrorbench.runs.backbone_files import BackboneFiles
+from mirrorbench.runs.ladder import expand_ladder, untuned_row, with_baselines, with_pairs
+from mirrorbench.runs.requests import Request
+from mirrorbench.runs.tuning_corpora import TuningCorpora
+from mirrorbench.tasks.base import Task
+
+
+@dataclass(frozen=True)
+class RequestedRows:
+    """The encoders of a request, with ladders expanded.
+
+    Attributes:
+        request: what is asked for.
+        tasks: its tasks.
+        plugins: with encoders and methods.
+        files: of backbones.
+        corpora: of the plan; a ladder tunes on pairs where the request's corpus holds them.
+    """
+
+    request: Request
+    tasks: Sequence[Task]
+    plugins: Plugins
+    files: BackboneFiles
+    corpora: TuningCorpora
+
+    def levels(self) -> dict[EncoderSpec, set[str]]:
+        """Return the rows in the order of the table, each with the levels of its tasks.
+
+        Raises:
+            UsageError: wrong names or keys, or baselines without a bare backbone.
+        """
+        rows: dict[EncoderSpec, set[str]] = {}
+        has_baselines = False
+        for spec in self.request.encoders:
+            for level in self._levels_of_tasks():
+                ladder = self._ladder(spec, level)
+                if self.request.baselines and len(ladder) > 1 and spec.get("post") is None:
+                    dimensions = self.files.dimensions(spec)
+                    ladder = with_baselines(spec, ladder, level, self.plugins, dimensions)
+                    has_baselines = True
+                for row in ladder:
+                    rows.setdefault(row, set()).add(level)
+        if self.request.baselines and not has_baselines:
+            raise UsageError(
+                "baselines are added only to a bare backbone, and none is among the encoders",
+                "Name one without method, pooling and post, such as tiny, or no --baselines.",
+            )
+        return rows
+
+    def names(self) -> dict[EncoderSpec, str]:
+        """Return the user's names of the encoders that are a single row."""
+        names: dict[EncoderSpec, str] = {}
+        for spec, name in self.request.names.items():
+            rows = {row for level in self._levels_of_tasks() for row in self._ladder(spec, level)}
+            if len(rows) == 1 and name:
+                names[rows.pop()] = name
+        return names
+
+    def _levels_of_tasks(self) -> list[str]:
+        return list(dict.fromkeys(task.level for task in self.tasks))
+
+    def _ladder(self, spec: EncoderSpec, level: str) -> tuple[EncoderSpec, ...]:
+        """Return the rows of an encoder, without baselines: a ladder, on own data alone its untuned row."""
+        request = self.request
+        if not request.baselines and all(task.untuned for task in self.tasks):
+            return (untuned_row(spec, self.plugins, self.files),)
+        ladder = expand_ladder(spec, level, self.plugins, request.protocol, self.files)
+        if len(ladder) > 1 and request.corpus and self._holds_pairs(spec):
+            return with_pairs(ladder, self.plugins)
+        return ladder
+
+    def _holds_pairs(self, spec: EncoderSpec) -> bool:
+        """Whether the request's corpus holds pairs; not where it cannot be read, which its rows report."""
+        name = self.request.corpus
+        try:
+            texts = self.corpora.strings[self.corpora.read(spec, name)].texts
+            return bool(pairs_of(texts, name))
+        except UsageError:
+            raise
+        except Exception:
+            return False

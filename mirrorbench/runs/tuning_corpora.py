@@ -1,0 +1,70 @@
+"""The corpora of a plan: what models are tuned on, and transformations fitted on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.data.corpora import Corpus, check_corpus, read_corpus
+from mirrorbench.data.readers.line_parts import have_parts
+from mirrorbench.data.store import DataStore
+from mirrorbench.runs.backbone_files import Lookups
+from mirrorbench.runs.cells import CorpusRef
+
+
+class TuningCorpora:
+    """Corpora, each read once.
+
+    Args:
+        plugins: with the corpora.
+        data: holds the files of built-in corpora.
+        note: receives remarks on how a file is read.
+
+    Attributes:
+        strings: of all that were read, by reference.
+    """
+
+    def __init__(self, plugins: Plugins, data: DataStore, note: Callable[[str], None]) -> None:
+        self.plugins = plugins
+        self.data = data
+        self.note = note
+        self.strings: dict[CorpusRef, Corpus] = {}
+        self._lookups = Lookups()
+
+    def read(
+        self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False
+    ) -> CorpusRef:
+        """Read a corpus for an encoder, whose spec may say how much of it.
+
+        Args:
+            spec: of the encoder.
+            name: name or path of the corpus.
+            clean: without repeated strings, and without white space at both ends.
+            fitted: for a transformation, with each text of a pair alone.
+        """
+        size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
+        for key, value in (("corpus_size", size), ("corpus_sample", sample)):
+            if type(value) is not int or value < 0:
+                raise UsageError(f"{key}={value} is not a whole number from 0 on")
+        check_corpus(name, self.plugins.corpora)
+        reading = partial(
+            read_corpus,
+            name,
+            self.data,
+            self.plugins.corpora.by_name(),
+            size=size,
+            sample=sample,
+            deduplicate=clean,
+            strip=clean,
+            note=self.note,
+        )
+        corpus = self._lookups.once((name, size, sample, clean), reading)
+        if fitted:
+            corpus = corpus.alone()
+        n = len(corpus.texts)
+        ref = CorpusRef(corpus.name, size, corpus.sha256, n, have_parts(corpus.texts))
+        self.strings[ref] = corpus
+        return ref
