@@ -58,6 +58,7 @@ def test_single_file_plugin_commands_work(
         "senses",
         "uses",
         "generality",
+        "layers=2",
         "tiny+mirror: ",
     ):
         assert expected in output, expected
