@@ -1,4 +1,4 @@
-"""What was seen of a model is remembered, checked on reading, and part of the identity of what it changes alone."""
+"""Models are tried when they are opened, and refused where they cannot be used as planned."""
 
 from __future__ import annotations
 
@@ -6,27 +6,21 @@ import json
 import re
 import shutil
 from pathlib import Path
-from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from helpers.random_further_models import build_further
 from helpers.random_models import Models
-from helpers.suite_marks import few
 from safetensors.torch import load_file, save_file
 
 import mirrorbench
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError, TuningError, UsageError
-from mirrorbench.models.traits import ModelTraits
-from mirrorbench.runs.cache import TRAITS_FOLDER, Cache
-from mirrorbench.runs.model_trials import planned_traits
 
 LINES = [
     f"line {n} of a small corpus, about {word}"
     for n in range(3)
     for word in ("cats", "dogs", "letters")
 ]
-SEEN = ModelTraits(causal=True, halves=("bf16",))
 
 
 def scaled(model: Path, into: Path, name: str, factor: float) -> Path:
@@ -41,57 +35,6 @@ def scaled(model: Path, into: Path, name: str, factor: float) -> Path:
 @pytest.fixture
 def session(tmp_path: Path) -> mirrorbench.Session:
     return mirrorbench.Session(tmp_path / "results", cache=tmp_path / "cache", device="cpu")
-
-
-def files(cache: Path) -> list[Path]:
-    return sorted((cache / TRAITS_FOLDER).iterdir())
-
-
-def test_model_traits_are_probed_once(tmp_path: Path) -> None:
-    look = Mock(return_value=SEEN)
-    assert [Cache(tmp_path).traits({"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
-    assert look.call_count == 1
-    assert len(files(tmp_path)) == 1
-    assert Cache(tmp_path).traits({"weights": "b"}, look) == SEEN
-    assert look.call_count == 2
-    (tmp_path / "file").touch()
-    assert (
-        Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN
-    )  # where nothing can be remembered
-
-
-def test_damaged_traits_entry_is_probed_again(tmp_path: Path) -> None:
-    Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN)
-    (file,) = files(tmp_path)
-    text, other = file.read_text(), ModelTraits(pads=True)
-    for damaged in (text.replace("true", "false", 1), text[:-9]):
-        file.write_text(damaged)
-        assert Cache(tmp_path).traits({"weights": "a"}, lambda: other) == other
-        assert Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN) == other  # and healed
-
-
-@pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))
-def test_planned_traits_match_the_architecture(
-    random_model: Models, tmp_path: Path, architecture: str
-) -> None:
-    traits = planned_traits(random_model(architecture), Cache(tmp_path))
-    assert (traits.causal, traits.pads, traits.layered) == (
-        architecture in ("llama", "mamba"),
-        False,
-        True,
-    )
-    assert traits.drops == (architecture != "mamba")
-    assert planned_traits(random_model(architecture), Cache(tmp_path)) == traits
-
-
-def test_bert_like_models_are_planned_without_probing(
-    session: mirrorbench.Session, tmp_path: Path, random_model: Models
-) -> None:
-    """A plan of such a model opens nothing, and remembers nothing."""
-    session.plan([f"{random_model('roberta')}"], ["quick-sts"])
-    assert not (tmp_path / "cache" / TRAITS_FOLDER).exists()
-    session.plan([f"{random_model('gpt2')}"], ["quick-sts"])
-    assert len(files(tmp_path / "cache")) == 1
 
 
 def test_padding_dependence_changes_identity_and_adds_note(

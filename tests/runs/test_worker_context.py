@@ -1,9 +1,8 @@
-"""Settings of a run, and the device, precision and executor that they name."""
+"""What a worker needs: the settings of the run, and the device and precision that were planned."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from types import ModuleType
 
 import pytest
@@ -13,7 +12,7 @@ from helpers.plugin_fixtures import plugins
 from helpers.remote_workspaces import elsewhere, planned
 
 from mirrorbench.runs import executors
-from mirrorbench.runs.settings import Settings, SettingsFields
+from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 
 __all__ = ["bench", "elsewhere", "plugins"]
@@ -65,12 +64,6 @@ def test_remote_gpus_decide_device_and_precision(
     assert (
         str(workspace.torch_device) == "cpu"
     )  # where this process opens encoders for their fingerprints
-
-
-def test_every_setting_is_a_keyword_argument() -> None:
-    assert SettingsFields.__annotations__.keys() == {field.name for field in fields(Settings)} - {
-        "results"
-    }
 
 
 def test_deterministic_tuning_on_gpu_has_separate_identity(
