@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 from mirrorbench.core.arguments import as_folders, checks_keywords
 from mirrorbench.core.errors import UsageError, as_arguments
 from mirrorbench.core.specs import EncoderSpec, Specs, TaskNames, as_names, as_spec, is_path_name
+from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.runs.settings import SettingsFields
 from mirrorbench.session import Session
 
 if TYPE_CHECKING:
-    from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.encoder_systems import TextEncoder
     from mirrorbench.reports.encoder_comparison import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
@@ -111,7 +111,7 @@ def run(
     """
     if isinstance(encoders, list | tuple) and not encoders:
         raise UsageError(f"encoders={encoders!r:.60}", "Pass at least one encoder, such as 'tiny'.")
-    session = _session(tasks, output, settings, reporter=reporter)
+    session = _session(tasks, output, settings, reporter)
     board = session.run(
         encoders,
         tasks,
@@ -169,8 +169,6 @@ def evaluate(
         >>> [row.label for row in board.table.rows]
         ['lengths', 'tiny+base']
     """
-    from mirrorbench.runs.registry import plugins
-
     encoders = list(encoder) if isinstance(encoder, list | tuple) else [encoder]
     if not isinstance(name, str | list | tuple):
         raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
@@ -178,10 +176,9 @@ def evaluate(
     if not encoders or len(names) != len(encoders):
         problem = f"{len(encoders)} encoders and {len(names)} names"
         raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
-    registered = plugins()
     with ExitStack() as stack:
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
-        requested: list[str | EncoderSpec] = []
+        requested: list[str | EncoderSpec | NamedEncoder] = []
         for one, label in zip(encoders, names, strict=True):
             if isinstance(one, str | EncoderSpec):
                 requested.append(one)
@@ -191,12 +188,8 @@ def evaluate(
                 model, volatile = _identified(one)
                 if volatile:  # nothing says when its vectors change, so none of them is kept
                     settings["cache"] = stack.enter_context(TemporaryDirectory())
-                spec = EncoderSpec(_distinct(_label(one, label), requested))
-                registered = registered.extended(
-                    "register_encoders", spec.backbone, lambda spec, context, model=model: model
-                )
-                requested.append(spec)
-        session = _session(tasks, folder, settings, registered, reporter)
+                requested.append(NamedEncoder(_distinct(_label(one, label), requested), model))
+        session = _session(tasks, folder, settings, reporter)
         paths = as_names(tasks)
         if len(requested) > 1 and all(map(is_path_name, paths)):
             return _with_warning(session.evaluate(requested, paths, margin=margin))
@@ -261,14 +254,13 @@ def _session(
     tasks: TaskNames,
     output: str | Path,
     settings: SettingsFields,
-    plugins: Plugins | None = None,
     reporter: Reporter | None = None,
 ) -> Session:
     """Make a session that computes in this process unless workers are named."""
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
     settings.setdefault("workers", 1)
-    return Session(output, plugins=plugins, reporter=reporter, **settings)
+    return Session(output, reporter=reporter, **settings)
 
 
 def _with_warning(board: Leaderboard) -> Leaderboard:
@@ -310,9 +302,9 @@ def _label(encoder: Any, name: str) -> str:
     return label if isinstance(label, str) and label else type(encoder).__name__
 
 
-def _distinct(label: str, requested: Sequence[str | EncoderSpec]) -> str:
+def _distinct(label: str, requested: Sequence[object]) -> str:
     """Return a label, with a number if another encoder has it."""
-    taken = {str(other) for other in requested}
+    taken = set(map(str, requested))
     number = 1
     distinct = label
     while distinct in taken:

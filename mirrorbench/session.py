@@ -26,13 +26,14 @@ from mirrorbench.core.specs import (
     as_spec,
     as_texts,
 )
-from mirrorbench.models.encoder_systems import TextEncoder
+from mirrorbench.models.encoder_systems import NamedEncoder, TextEncoder
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.settings import Settings, SettingsFields
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.encoder_comparison import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
@@ -100,7 +101,7 @@ class Session:
     @checks_keywords()
     def plan(
         self,
-        encoders: Specs = (),
+        encoders: Specs | Sequence[str | EncoderSpec | NamedEncoder] = (),
         tasks: TaskNames = (),
         *,
         seeds: int | None = None,
@@ -125,6 +126,7 @@ class Session:
             check_count("seeds", seeds, least=1)
         names = as_names(tasks)
         typed = self._specs(encoders)
+        objects = _objects(encoders)
         specs = tuple(typed)
         if not grid:
             specs = specs or (EncoderSpec("tiny"),)
@@ -138,6 +140,7 @@ class Session:
                 protocol or "paper",
                 baselines=baselines,
                 limit=limit,
+                objects=objects,
                 names=typed,
             )
             return make_plan(
@@ -170,8 +173,11 @@ class Session:
         )
         return planned
 
-    def _specs(self, encoders: Specs) -> dict[EncoderSpec, str]:
-        """Return specs of encoders, each with its text, if it was one; unknown names are looked up among rows' labels."""
+    def _specs(self, encoders: Any) -> dict[EncoderSpec, str]:
+        """Return specs of encoders, each with its text, if it was one.
+
+        Unknown names are looked up among the labels of stored rows; objects stand under their names.
+        """
         from mirrorbench.reports.selection import labelled
 
         folder = self.folders.results.root
@@ -179,6 +185,8 @@ class Session:
         for encoder in as_several(encoders):
             if isinstance(encoder, EncoderSpec):
                 specs.setdefault(encoder, "")
+            elif isinstance(encoder, NamedEncoder):
+                specs.setdefault(encoder.spec, "")
             else:
                 (text,) = as_texts(encoder)
                 specs.setdefault(as_spec(labelled(text, folder, self.plugins)), text)
@@ -254,7 +262,7 @@ class Session:
     @checks_keywords()
     def evaluate(
         self,
-        encoders: Sequence[str | EncoderSpec],
+        encoders: Sequence[str | EncoderSpec | NamedEncoder],
         data: Sequence[str],
         *,
         margin: float | None = None,
@@ -262,7 +270,7 @@ class Session:
         """Compare encoders with the first one on own data, as ``mirrorbench evaluate`` does.
 
         Args:
-            encoders: specs; a bare backbone is its untuned row.
+            encoders: specs, or encoders as objects; a bare backbone is its untuned row.
             data: paths of files or folders of own data, with options behind a colon.
             margin: also test whether they are equal within it, between 0 and 1.
 
@@ -270,19 +278,26 @@ class Session:
             The leaderboard, with a verdict on each other encoder and data.
         """
         from mirrorbench.own_data.answers import computed_evaluation
-        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan, with_texts
+        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
         from mirrorbench.reports.statistics.equality import asked_for
 
         equality = asked_for(margin)
         read = Data.read(data, self.plugins, self.folders.data)
         rows = encoder_rows(encoders, self.plugins, self.folders)
-        plugins = with_texts(self.plugins, read)
-        plan = evaluation_plan(rows, read, plugins, self.folders, self.compute, self.reporter)
+        plan = evaluation_plan(
+            rows,
+            read,
+            self.plugins,
+            self.folders,
+            self.compute,
+            self.reporter,
+            objects=_objects(encoders),
+        )
         evaluation = computed_evaluation(
             plan,
             rows,
             read,
-            plugins,
+            self.plugins,
             self.folders,
             self.compute,
             self.reporter,
@@ -497,7 +512,7 @@ class Session:
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
         with claiming(output := Path(output).expanduser(), force) as workplace:
-            planned = plan_tuning(
+            job = plan_tuning(
                 texts,
                 as_spec(encoder),
                 output,
@@ -513,7 +528,7 @@ class Session:
                 merge=merge,
             )
             return tune_texts(
-                planned, workplace, self.folders, self.compute, self.reporter, merge=merge
+                job, workplace, self.plugins, self.folders, self.compute, self.reporter
             )
 
     @checks_keywords()
@@ -591,6 +606,13 @@ class Session:
         """Return versions, devices, folders, plugins, missing data and ``problems``: ``mirrorbench doctor --json``."""
         report: dict[str, Any] = self.plugins.tools["doctor"](self.workspace)
         return report
+
+
+def _objects(encoders: Any) -> dict[EncoderSpec, Encoder]:
+    """Return the encoders that are passed as objects, by the specs of their rows."""
+    if not isinstance(encoders, list | tuple):
+        return {}
+    return {one.spec: one.encoder for one in encoders if isinstance(one, NamedEncoder)}
 
 
 def _checked_tuning_texts(texts: Any) -> list[Any]:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from helpers.registered_toys import cats_score, toys
@@ -16,6 +17,7 @@ from helpers.toy_plugin import ToyEncoder
 import mirrorbench
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import PluginError, UnknownNameError, UsageError
+from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs import registry as plugin_manager
 
 __all__ = ["toys"]
@@ -113,3 +115,16 @@ def test_registration_for_one_call_does_not_persist() -> None:
     assert twin.tasks.names() == registered.tasks.names()
     with pytest.raises(PluginError, match="twice"):
         twin.extended("register_encoders", "letters", lambda spec, context: ToyEncoder())
+
+
+@pytest.mark.parametrize("name", ["my model: v2, bert", "bert", "fasttext", "./enc", "tiny+mirror"])
+def test_an_object_may_have_any_name(name: str) -> None:
+    """Also that of another encoder, which it is not."""
+    encoder = Mock(spec=["encode"])
+    encoder.encode = lambda texts: [[len(text), text.count(" ")] for text in texts]
+    board = mirrorbench.evaluate([encoder, encoder], "cats", name=[name, name])
+    assert [result.spec for result in board.results] == [
+        str(EncoderSpec(name)),
+        str(EncoderSpec(f"{name} 2")),
+    ]
+    assert len({result.main_score for result in board.results}) == 1

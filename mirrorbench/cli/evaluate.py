@@ -37,7 +37,6 @@ from mirrorbench.own_data.planning import (
     evaluation_plan,
     overlap_lines,
     overlaps,
-    with_texts,
     without_repeats,
 )
 from mirrorbench.own_data.ranking_tasks import NO_BM25
@@ -151,11 +150,10 @@ def evaluate(
             seen = overlaps(tuned_on, read, session.plugins, session.folders.data, reporter)
         overlap = list(overlap_lines(tuned_on, seen, read))
         rows = encoder_rows(encoder, session.plugins, session.folders)
-        plugins = with_texts(session.plugins, read)
         plan = evaluation_plan(
             rows,
             read,
-            plugins,
+            session.plugins,
             session.folders,
             session.compute,
             reporter,
@@ -172,7 +170,7 @@ def evaluate(
             plan,
             rows,
             read,
-            plugins,
+            session.plugins,
             session.folders,
             session.compute,
             reporter,

@@ -18,7 +18,7 @@ from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
 if TYPE_CHECKING:
     from mirrorbench.session import Session
     from mirrorbench.texts.model_card import TunedEncoder
-    from mirrorbench.texts.tune import TuningPlan
+    from mirrorbench.texts.tune import TuningJob
 
 _TextFile = Annotated[
     str,
@@ -118,7 +118,7 @@ def tune(
             "merge": merge,
         }
         if dry_run:
-            planned = plan_tuning(
+            job = plan_tuning(
                 texts,
                 as_spec(encoder),
                 output,
@@ -129,7 +129,7 @@ def tune(
                 force=force,
                 **asked,
             )
-            _print_plan(planned, session)
+            _print_plan(job, session)
             return
         tuned = session.tune(texts, encoder, output, force=force, **asked)
     _print_report(tuned, reporter.elapsed)
@@ -141,11 +141,10 @@ def tune(
         display.say(f"Did it help? mirrorbench evaluate YOUR_DATA {encoders}")
 
 
-def _print_plan(planned: TuningPlan, session: Session) -> None:
-    cell = planned.cell
-    cached = ", which is in the cache" if session.folders.cache.model(cell.model.key) else ""
-    display.say(f"{cell.spec} seed {cell.seed}: tune on {len(planned.read.train):,} lines{cached}")
-    display.say(f"device: {session.compute.planned_device}; tuned in {cell.model.precision}")
+def _print_plan(job: TuningJob, session: Session) -> None:
+    cached = ", which is in the cache" if session.folders.cache.model(job.model.key) else ""
+    display.say(f"{job.spec} seed {job.seed}: tune on {len(job.texts.train):,} lines{cached}")
+    display.say(f"device: {session.compute.planned_device}; tuned in {job.model.precision}")
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:

@@ -63,13 +63,10 @@ class Registry(Generic[_T]):
     def __init__(self, noun: str) -> None:
         self.noun = noun
         self._entries: dict[str, Entry[_T]] = {}
-        self._any_name = False
 
     def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
         """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
-        can_be_typed = self._any_name or (
-            str(name).isprintable() and not set(str(name)) & {" ", ","}
-        )
+        can_be_typed = str(name).isprintable() and not set(str(name)) & {" ", ","}
         if not (isinstance(name, str) and name and can_be_typed):
             hint = "A name is a text without spaces and commas."
             raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
@@ -81,16 +78,11 @@ class Registry(Generic[_T]):
             raise name_taken(self.noun, name, self._entries[name].origin, origin)
         self._entries[name] = Entry(name, value, origin, description)
 
-    def open_to_any_name(self) -> Registry[_T]:
-        """Return a copy that accepts any text as a name, also one that cannot be typed on a command line."""
+    def copied(self) -> Registry[_T]:
+        """Return a copy, to which more can be added."""
         twin = copy(self)
-        twin._any_name, twin._entries = True, dict(self._entries)
+        twin._entries = dict(self._entries)
         return twin
-
-    @property
-    def of_this_process(self) -> bool:
-        """Whether names are those of objects that the caller gave, which stand for themselves."""
-        return self._any_name
 
     def drop(self, origin: str) -> None:
         """Remove what a plugin registered."""
@@ -292,8 +284,8 @@ class Plugins:
         return self._checksums.get(registry.entry(name).origin, "") if name in registry else ""
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
-        """Return a copy in which ``register(*args, **kwargs)`` of a hook was called, with any text as name."""
-        registry = self.registry(hook).open_to_any_name()
+        """Return a copy in which ``register(*args, **kwargs)`` of a hook was called."""
+        registry = self.registry(hook).copied()
         self._hooks[hook].add(registry, "this process", *args, **kwargs)
         twin = copy(self)
         twin._registries = {**self._registries, hook: registry}

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
 
 SIZE = 10_000
 """Number of strings in each corpus of the papers."""
+GENERATED = "generated"
+"""The source of corpora that a function generates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class Corpus:
 
 
 def read_corpus(
-    name_or_path: str | Path,
+    name_or_path: str | Path | GeneratedCorpus,
     store: DataStore,
     cards: Mapping[str, Card | GeneratedCorpus],
     *,
@@ -107,7 +109,7 @@ def read_corpus(
     languages). Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, or a path (``.gz`` is decompressed).
+        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or own texts that have no name here.
         store: holds the files of built-in corpora.
         cards: known corpora; cards of tasks are ignored.
         deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
@@ -118,8 +120,9 @@ def read_corpus(
             (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of joined corpora is drawn from.
         note: called with remarks on how a file is read.
     """
-    name = str(name_or_path)
-    if isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
+    own = isinstance(name_or_path, GeneratedCorpus)
+    name = name_or_path.name if isinstance(name_or_path, GeneratedCorpus) else str(name_or_path)
+    if own or isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
         source, lines = _source_and_lines(name_or_path, store, cards, strip, note)
         if not lines:
             raise DataFormatError(
@@ -195,8 +198,10 @@ def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[st
     return tuple(texts[index] for index in sorted(index for _, index in order[:size]))
 
 
-def check_corpus(name: str, corpora: Registry[Any]) -> None:
+def check_corpus(name: str | GeneratedCorpus, corpora: Registry[Any]) -> None:
     """Check that a name means a corpus, as for ``read_corpus``; nothing is read or fetched."""
+    if isinstance(name, GeneratedCorpus):
+        return
     known = corpora.by_name()
     for part in _parts(name, known):
         _find(part, known)
@@ -222,9 +227,11 @@ class _File(NamedTuple):
 
 
 def _find(
-    name_or_path: str | Path, cards: Mapping[str, Card | GeneratedCorpus]
+    name_or_path: str | Path | GeneratedCorpus, cards: Mapping[str, Card | GeneratedCorpus]
 ) -> Card | GeneratedCorpus | _File:
     """The corpus or file that a single name means."""
+    if isinstance(name_or_path, GeneratedCorpus):
+        return name_or_path
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
         card = cards.get(name)
@@ -238,28 +245,40 @@ def _find(
                     f"Write {name}#COLUMN, e.g. {name}#text",
                 )
             return card
-    path, columns = Path(name_or_path).expanduser(), ""
-    if not os.path.exists(path) and "#" in name:
-        file, _, columns = name.rpartition("#")
-        path = Path(file).expanduser()
-    if os.path.isdir(
-        path
-    ):  # unlike Path.is_dir, it accepts a name that is too long for the file system
+    path, _ = _path_and_columns(name)
+    if os.path.isdir(path):
         raise UsageError(
             f"The corpus {name!r} is a folder.", "Name one text file, one string a line."
         )
-    if not os.path.isfile(path):
+    file = _file(name)
+    if file is None:
         corpora = [
             c.name
             for c in cards.values()
             if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND
         ]
         raise unknown_name("corpus or file", name, corpora, "mirrorbench list corpora")
-    return _File(path, tuple(split_names([columns])))
+    return file
+
+
+def _path_and_columns(name: str) -> tuple[Path, str]:
+    """The path that ``FILE`` or ``FILE#COLUMNS`` names, and the columns."""
+    path = Path(name).expanduser()
+    if os.path.exists(path) or "#" not in name:
+        return path, ""
+    file, _, columns = name.rpartition("#")
+    return Path(file).expanduser(), columns
+
+
+def _file(name: str) -> _File | None:
+    """The user's file of a name; ``None`` if there is none."""
+    path, columns = _path_and_columns(name)
+    # Unlike Path.is_file, this accepts a name that is too long for the file system.
+    return _File(path, tuple(split_names([columns]))) if os.path.isfile(path) else None
 
 
 def _source_and_lines(
-    name_or_path: str | Path,
+    name_or_path: str | Path | GeneratedCorpus,
     store: DataStore,
     cards: Mapping[str, Card | GeneratedCorpus],
     strip: bool,
@@ -271,7 +290,7 @@ def _source_and_lines(
         lines = read_strings(str(corpus.path), corpus.columns, strip, note)
         return str(corpus.path), [text for _, text in lines]
     if isinstance(corpus, GeneratedCorpus):
-        source, texts = "generated", corpus.generate()
+        source, texts = GENERATED, corpus.generate()
         if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
             named = f"the corpus {corpus.name!r}{defined_at(corpus.generate)}"
             problem = f"{named} generated a {type(texts).__name__}"
@@ -285,14 +304,17 @@ def _source_and_lines(
 
 
 @contextmanager
-def naming_lines(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> Iterator[None]:
+def naming_lines(corpus: Corpus, cards: Mapping[str, Card | GeneratedCorpus]) -> Iterator[None]:
     """Name file and line in an ``UnreadableTextError`` about a text of a corpus that is a user's file."""
     try:
         yield
     except UnreadableTextError as error:
-        for part in _parts(name, cards):
-            corpus = _find(part, cards)
-            if isinstance(corpus, _File) and (number := _line_of(error.text, corpus)):
+        if corpus.source == GENERATED:  # the places of own texts are known where they were read
+            raise
+        for part in _parts(corpus.name, cards):
+            file = None if part in cards else _file(part)
+            number = _line_of(error.text, file) if file else 0
+            if number:
                 raise error.at(f"{printable(part)}, line {number}") from error
         raise
 

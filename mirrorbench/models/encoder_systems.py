@@ -153,6 +153,22 @@ class LazyModel:
         return self._model.encode(as_inputs(inputs))
 
 
+@dataclass(frozen=True)
+class NamedEncoder:
+    """An encoder that the caller passes as an object, with its name in tables."""
+
+    name: str
+    encoder: Encoder
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The spec of its row."""
+        return EncoderSpec(self.name)
+
+
 def as_encoder(model: Any) -> Encoder:
     """Return an encoder unchanged, and wrap any other object with ``encode(strings)``.
 

@@ -303,7 +303,7 @@ def computed_evaluation(
         plan: of the encoders on the data: ``planning.evaluation_plan``.
         rows: specs of the encoders by their texts: ``planning.encoder_rows``.
         data: the data by name.
-        plugins: with the texts of the data: ``planning.with_texts``.
+        plugins: all that is registered.
         folders: results, data and cache.
         compute: device and executor.
         reporter: receives progress and notes.

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 from os.path import isdir
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,11 +18,13 @@ from mirrorbench.core.files import resolved
 from mirrorbench.core.specs import as_spec, path_name
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
-from mirrorbench.data.corpora import Contamination
+from mirrorbench.data.corpora import Contamination, GeneratedCorpus
+from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import SPREAD, USUAL_NAMES, text_groups
 
 if TYPE_CHECKING:
+    from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.specs import EncoderSpec, Value
     from mirrorbench.data.store import DataStore
@@ -64,9 +67,10 @@ class Data(NamedTuple):
         }
 
     @property
-    def corpus(self) -> str:
-        """The name of their texts as a corpus to tune on."""
-        return f"texts of {self.name}"
+    def corpus(self) -> GeneratedCorpus:
+        """Their texts, to tune on."""
+        name = f"texts of {self.name}"
+        return GeneratedCorpus(name, name, partial(self.task.documents, self.items))
 
     @property
     def heading(self) -> str:
@@ -147,7 +151,7 @@ def without_repeats(names: Sequence[str]) -> list[str]:
 
 
 def encoder_rows(
-    encoders: Sequence[str | EncoderSpec], plugins: Plugins, folders: Folders
+    encoders: Sequence[str | EncoderSpec | NamedEncoder], plugins: Plugins, folders: Folders
 ) -> dict[str, EncoderSpec]:
     """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
     from mirrorbench.runs.backbone_files import BackboneFiles
@@ -158,7 +162,10 @@ def encoder_rows(
     rows: dict[str, EncoderSpec] = {}
     for encoder in encoders:
         text = str(encoder)
-        row = untuned_row(as_spec(encoder), plugins, files)
+        if isinstance(encoder, NamedEncoder):
+            row = encoder.spec
+        else:
+            row = untuned_row(as_spec(encoder), plugins, files)
         same = [encoder for encoder, spec in rows.items() if _is_same(spec, row)]
         if same:
             first = same[0]
@@ -190,6 +197,7 @@ def evaluation_plan(
     compute: Compute,
     reporter: Reporter,
     baselines: bool = False,
+    objects: Mapping[EncoderSpec, Encoder] = MappingProxyType({}),
     fetch: bool = True,
 ) -> Plan:
     """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves.
@@ -197,11 +205,12 @@ def evaluation_plan(
     Args:
         encoders: the spec of each encoder by its name, as typed.
         data: the data by name.
-        plugins: with the texts of the data: ``with_texts``.
+        plugins: all that is registered.
         folders: data and cache.
         compute: device and precisions.
         reporter: receives notes.
         baselines: add ``TRANSFORMATIONS`` of each encoder.
+        objects: encoders that are passed as objects, by spec.
         fetch: download models that are missing.
     """
     from mirrorbench.runs.requests import Request
@@ -220,6 +229,7 @@ def evaluation_plan(
             (tested.name,),
             corpus=tested.corpus,
             optional=frozenset(optional),
+            objects=objects,
             names=names,
         )
         for tested in data.values()
@@ -232,17 +242,6 @@ def evaluation_plan(
     return plan
 
 
-def with_texts(plugins: Plugins, data: Mapping[str, Data]) -> Plugins:
-    """Return plugins in which the texts of own data are corpora."""
-    from mirrorbench.data.corpora import GeneratedCorpus
-
-    for own in data.values():
-        texts = partial(own.task.documents, own.items)
-        corpus = GeneratedCorpus(own.corpus, own.corpus, texts)
-        plugins = plugins.extended("register_corpora", corpus)
-    return plugins
-
-
 def overlaps(
     texts: str,
     data: Mapping[str, Data],
@@ -253,11 +252,9 @@ def overlaps(
     """Return the overlap of each data, by name, with the texts of a file or folder; those without known texts are left out."""
     from mirrorbench.runs.run import corpus_overlap
 
-    corpus = texts
+    corpus: str | GeneratedCorpus = texts
     if isdir(texts):
-        read = Data.read([data_name(texts, "", ())], plugins, store)
-        plugins = with_texts(plugins, read)
-        (own,) = read.values()
+        (own,) = Data.read([data_name(texts, "", ())], plugins, store).values()
         corpus = own.corpus
     found = corpus_overlap(corpus, list(data), plugins, store, reporter)
     return {

@@ -164,9 +164,10 @@ class Embedder:
             key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
             affine = self.cache.transformation(key)
             if affine is None:
-                inputs = fit_inputs(corpora[corpus].texts, model, pooling, self.plugins)
+                fitted_on = corpora[corpus]
+                inputs = fit_inputs(fitted_on.texts, model, pooling, self.plugins)
                 inputs = [replace(item, language=language) for item in inputs]
-                with naming_lines(corpus.name, self.plugins.corpora.by_name()):
+                with naming_lines(fitted_on, self.plugins.corpora.by_name()):
                     encoded = self.encode_missing(encoder, {pooling: inputs}, model, precision)
                 affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
                 self.cache.save_transformation(key, affine)

@@ -212,7 +212,7 @@ class EncoderLoader:
                 return cached
             cache.sweep_model(model.key)
             with (
-                naming_lines(model.corpus.name, self.plugins.corpora.by_name()),
+                naming_lines(corpus, self.plugins.corpora.by_name()),
                 _naming_checkpoint(self._checkpoint(model)),
             ):
                 transformer, description = tune_model(

@@ -140,11 +140,21 @@ class Examiner:
                 examined._models[key] = error
 
     def _model(self, request: Request, key: _ModelKey) -> ExaminedModel:
+        if key.row in request.objects:
+            return self._object(request, key.row)
         tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
         spec, _ = split_post(key.row, tuned)
         if spec.backbone in self.plugins.encoders or self.plugins.methods[spec.method].create:
             return self._system(request, spec, key.language)
         return self._transformer(request, spec, key)
+
+    def _object(self, request: Request, spec: EncoderSpec) -> ExaminedModel:
+        """Look at an encoder that the caller passed as an object."""
+        precision = request.precision_of("encoding", self.compute.precisions)
+        encoder = request.objects[spec]
+        self.systems.get((spec, None, precision), lambda: encoder)
+        untuned = ModelRef(spec, encoder.fingerprint)
+        return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))
 
     def _system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
         """Open an encoder system, or the encoder that a method makes of a backbone without tuning it."""

@@ -221,7 +221,8 @@ class Planner:
             return self._joined(request, spec, purpose, examined)
         found = examined.model(spec, purpose, languages[0])
         # The corpus of the spec, of the run, or of the task; without any that of level and languages.
-        corpus = str(spec.get("corpus") or request.corpus or purpose.corpus)
+        named = spec.get("corpus")
+        corpus = str(named) if named else request.corpus or purpose.corpus
         purpose = replace(purpose, corpus=corpus)
         if found.recipe is None:
             planned = [PlannedModel(found.untuned, found.pooling)]
@@ -290,9 +291,10 @@ class Planner:
         """Return the transformation of a model, or of each language where each has a file of vectors."""
         if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
             return (("", self._post(spec, transformation, model, purpose)),)
-        languages, corpora = purpose.languages, [purpose.corpus]
-        if len(languages) > 1:
-            corpora = purpose.corpus.split("+")
+        languages = purpose.languages
+        corpora = [purpose.corpus]
+        if len(languages) > 1 and isinstance(purpose.corpus, str):
+            corpora = [*purpose.corpus.split("+")]
         corpora += [""] * (len(languages) - len(corpora))
         return tuple(
             (

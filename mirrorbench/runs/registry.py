@@ -162,7 +162,7 @@ def _add_encoder(
         open_encoder = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
     add_function(registry, origin, name, open_encoder, description)
     # Backbones that are encoder systems too, as sbert is, are registered by built-in modules.
-    if name in BACKBONES and origin not in BUILTIN_PLUGINS and not registry.of_this_process:
+    if name in BACKBONES and origin not in BUILTIN_PLUGINS:
         raise name_taken("encoder", name, "the backbones of mirrorbench", origin)
 
 

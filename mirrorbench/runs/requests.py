@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.specs import PROTOCOLS, EncoderSpec
+from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.pooling import STATED
 from mirrorbench.tasks.base import Task
@@ -20,7 +22,7 @@ class Request:
         encoders: specs as written; a bare backbone becomes a ladder.
         tasks: task names in the order of the columns, suites expanded.
         seeds: seeds of tuned encoders.
-        corpus: corpus name or path for all tunings, empty for each task's own.
+        corpus: name, path or own texts for all tunings, empty for each task's own.
         protocol: ``paper`` or ``released``.
         precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the run's.
         baselines: whether ladders have rows of what else needs no labels: transformed or static vectors, other methods.
@@ -30,7 +32,7 @@ class Request:
     encoders: tuple[EncoderSpec, ...]
     tasks: tuple[str, ...]
     seeds: tuple[int, ...] = (0,)
-    corpus: str = ""
+    corpus: str | GeneratedCorpus = ""
     protocol: str = "paper"
     precision: str = "auto"
     eval_precision: str = "auto"
@@ -38,6 +40,8 @@ class Request:
     limit: int = 0
     optional: frozenset[EncoderSpec] = frozenset()
     """Encoders that are left out, with a note, on tasks for which they cannot be planned."""
+    objects: Mapping[EncoderSpec, Encoder] = field(default_factory=dict)
+    """Encoders that the caller passed as objects; their specs are only names."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
     """What the user calls encoders, such as ``./my-encoder``; where one is a ladder, its rows have no such name."""
 
@@ -60,14 +64,14 @@ class Purpose:
     Attributes:
         level: picks the recipe.
         languages: the first picks the backbone, all of them the corpus.
-        corpus: the task's own corpus, if it has one.
+        corpus: what to tune on: the task's own corpus, or own texts; empty for that of the level and languages.
         max_length: tokens that the task reads; 0 for the default, and ``STATED``, which texts of the user's own have, for
             as many as the model's files state.
     """
 
     level: str
     languages: tuple[str, ...] = ("en",)
-    corpus: str = ""
+    corpus: str | GeneratedCorpus = ""
     max_length: int = STATED
 
     @classmethod

@@ -73,6 +73,8 @@ class RequestedRows:
     def _ladder(self, spec: EncoderSpec, level: str) -> tuple[EncoderSpec, ...]:
         """Return the rows of an encoder, without baselines: a ladder, on own data alone its untuned row."""
         request = self.request
+        if spec in request.objects:
+            return (spec,)
         if not request.baselines and all(task.untuned for task in self.tasks):
             return (untuned_row(spec, self.plugins, self.files),)
         ladder = expand_ladder(spec, level, self.plugins, request.protocol, self.files)
@@ -82,10 +84,9 @@ class RequestedRows:
 
     def _holds_pairs(self, spec: EncoderSpec) -> bool:
         """Whether the request's corpus holds pairs; not where it cannot be read, which its rows report."""
-        name = self.request.corpus
         try:
-            texts = self.corpora.strings[self.corpora.read(spec, name)].texts
-            return bool(pairs_of(texts, name))
+            read = self.corpora.strings[self.corpora.read(spec, self.request.corpus)]
+            return bool(pairs_of(read.texts, read.name))
         except UsageError:
             raise
         except Exception:

@@ -12,6 +12,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS, EncoderSpec
 from mirrorbench.data.corpora import (
     Contamination,
+    GeneratedCorpus,
     check_corpus,
     find_contamination,
     read_corpus,
@@ -78,7 +79,7 @@ def load_encoder(
 
 
 def corpus_overlap(
-    corpus: str | Path,
+    corpus: str | Path | GeneratedCorpus,
     tasks: Sequence[str],
     plugins: Plugins,
     store: DataStore,

@@ -8,7 +8,7 @@ from functools import partial
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
-from mirrorbench.data.corpora import Corpus, check_corpus, read_corpus
+from mirrorbench.data.corpora import Corpus, GeneratedCorpus, check_corpus, read_corpus
 from mirrorbench.data.readers.line_parts import have_parts
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.backbone_files import Lookups
@@ -35,13 +35,17 @@ class TuningCorpora:
         self._lookups = Lookups()
 
     def read(
-        self, spec: EncoderSpec, name: str, clean: bool = True, fitted: bool = False
+        self,
+        spec: EncoderSpec,
+        name: str | GeneratedCorpus,
+        clean: bool = True,
+        fitted: bool = False,
     ) -> CorpusRef:
         """Read a corpus for an encoder, whose spec may say how much of it.
 
         Args:
             spec: of the encoder.
-            name: name or path of the corpus.
+            name: name or path of the corpus, or own texts.
             clean: without repeated strings, and without white space at both ends.
             fitted: for a transformation, with each text of a pair alone.
         """

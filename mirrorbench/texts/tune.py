@@ -30,7 +30,7 @@ from mirrorbench.models.sentence_transformer_files import own_readout
 from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
 from mirrorbench.models.transformer import checked_tokenizer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
-from mirrorbench.runs.cells import Cell, CorpusRef
+from mirrorbench.runs.cells import CorpusRef
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, SINGLE
 from mirrorbench.runs.planning import PlanMaker
@@ -59,26 +59,34 @@ _OTHER_CLASS = (
 
 
 @dataclass(frozen=True)
-class TuningPlan:
-    """A tuning before it is computed.
+class TuningJob:
+    """A tuning on a user's texts, before it is computed.
 
     Attributes:
+        spec: of the encoder, with its method.
+        texts: to tune on, and held out.
+        seed: of the tuning.
         output: the encoder's directory.
         force: whether an encoder there may be replaced.
-        read: the texts.
-        cell: the encoder, as a cell without a task.
+        merge: whether an adapter is merged into its backbone.
+        model: the tuned model.
         recipe: all hyper-parameters.
+        pooling: of the encoder.
+        precision: of the encoding that checks the model.
         corpora: the strings of the model's corpora.
-        plugins: with the texts as a corpus.
     """
 
+    spec: EncoderSpec
+    texts: TuningTexts
+    seed: int
     output: Path
     force: bool
-    read: TuningTexts
-    cell: Cell
+    merge: bool
+    model: ModelRef
     recipe: Recipe
+    pooling: Pooling
+    precision: str
     corpora: dict[CorpusRef, Corpus]
-    plugins: Plugins
 
 
 def plan_tuning(
@@ -96,7 +104,7 @@ def plan_tuning(
     held_out: int | None = None,
     force: bool = False,
     merge: bool = False,
-) -> TuningPlan:
+) -> TuningJob:
     """Plan the work of ``Session.tune`` with the same arguments, before it opens the weights."""
     output = output.expanduser()
     check_output(output, force)
@@ -123,10 +131,9 @@ def plan_tuning(
     source = texts if isinstance(texts, str | Path) else read.name
     reporter.note(f"{source}: {read.summary}")
     spec = resolve_method(spec, level, read.are_pairs, plugins)
-    own_corpus = GeneratedCorpus(read.name, "a user's texts", read.corpus)
-    plugins = plugins.extended("register_corpora", own_corpus)
     maker = PlanMaker(plugins, folders, compute, reporter)
-    request = Request((spec,), (), seeds=(seed,), corpus=read.name)
+    own_texts = GeneratedCorpus(read.name, "a user's texts", read.corpus)
+    request = Request((spec,), (), seeds=(seed,), corpus=own_texts)
     model, pooling = maker.models(request, spec, Purpose(level))[0]
     assert pooling is not None  # a backbone with a tuning method has all three
     assert model.recipe is not None
@@ -153,41 +160,41 @@ def plan_tuning(
     ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
     strings = maker.corpora.strings
     corpora = strings | {ref: replace(strings[model.corpus], held_out=aside)}
-    cell = Cell(
+    return TuningJob(
         spec,
-        "",
-        level,
+        read,
         seed,
+        output,
+        force,
+        merge,
         replace(model, corpus=ref),
+        model.recipe,
         pooling,
         precision,
-        request.protocol,
-        (),
-        0,
+        corpora,
     )
-    return TuningPlan(output, force, read, cell, model.recipe, corpora, plugins)
 
 
 def tune_texts(
-    planned: TuningPlan,
+    job: TuningJob,
     workplace: Path,
+    plugins: Plugins,
     folders: Folders,
     compute: Compute,
     reporter: Reporter,
-    merge: bool = False,
 ) -> TunedEncoder:
-    """Compute a plan in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
-    loader = EncoderLoader(planned.plugins, folders, compute, reporter)
+    """Compute a job in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
+    loader = EncoderLoader(plugins, folders, compute, reporter)
     try:
-        loaded, tuned, description = _computed(planned, loader)
+        loaded, tuned, description = _computed(job, loader)
     except UnreadableTextError as error:
-        place = planned.read.place(error.text)
+        place = job.texts.place(error.text)
         if not place:
             raise
         raise error.at(place) from error
     try:
-        with replacing(planned.output, workplace, planned.force) as folder:
-            sample = _write(folder, loaded, tuned, description, planned, merge)
+        with replacing(job.output, workplace, job.force) as folder:
+            sample = _write(folder, loaded, tuned, description, job)
             del loaded  # leaves its memory to what is read from the folder
             sample.check(folder)
             if reads_file(folder):
@@ -201,48 +208,43 @@ def tune_texts(
 
 
 def _computed(
-    planned: TuningPlan, loader: EncoderLoader
+    job: TuningJob, loader: EncoderLoader
 ) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
     """The encoder, its report, and its ``mirrorbench.json``."""
-    read = planned.read
-    cell = planned.cell
-    recipe = planned.recipe
-    spec = cell.spec
-    model = cell.model
-    pooling = cell.pooling
-    seed = cell.seed
+    texts = job.texts
+    model = job.model
     ref = model.corpus
-    assert pooling is not None
     assert ref is not None
-    loaded, seconds = loader.load_transformed(model, pooling, cell.precision, planned.corpora)
+    loaded, seconds = loader.load_transformed(model, job.pooling, job.precision, job.corpora)
     loader.reporter.stage("checking", "the held-out lines")
-    pairs = positive_pairs(read.aside(), seed, planned.plugins.methods[spec.method].pairs)
-    report = _trajectory(loader, model, pooling, _backbone(loaded), pairs)
+    pairs_of_method = loader.plugins.methods[job.spec.method].pairs
+    pairs = positive_pairs(texts.aside(), job.seed, pairs_of_method)
+    report = _trajectory(loader, model, job.pooling, _backbone(loaded), pairs)
     corpus = {
-        "name": read.name,
+        "name": texts.name,
         "sha256": ref.sha256,
         "n": ref.n,
-        "pairs": read.are_pairs,
-        "lines": read.n_read,
-        "duplicates": read.n_duplicates,
-        "held_out": len(read.held_out),
+        "pairs": texts.are_pairs,
+        "lines": texts.n_read,
+        "duplicates": texts.n_duplicates,
+        "held_out": len(texts.held_out),
     }
     description = {
-        "spec": str(spec),
-        "recipe": recipe.to_json(),
+        "spec": str(job.spec),
+        "recipe": job.recipe.to_json(),
         "corpus": corpus,
-        "seed": seed,
+        "seed": job.seed,
         "identity": model.identity(),
         "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
         "mirrorbench": __version__,
     }
-    _say_window(read, _backbone(loaded), loader.reporter)
+    _say_window(texts, _backbone(loaded), loader.reporter)
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(
-        planned.output,
-        spec,
-        recipe,
-        pooling,
+        job.output,
+        job.spec,
+        job.recipe,
+        job.pooling,
         corpus,
         report,
         neighbours,
@@ -271,15 +273,14 @@ def _write(
     loaded: Encoder,
     tuned: TunedEncoder,
     description: dict[str, Any],
-    planned: TuningPlan,
-    merge: bool,
+    job: TuningJob,
 ) -> Sample:
     """Write an encoder into a folder; returns a sample of its vectors before that."""
-    encoder, path = _backbone(loaded), planned.cell.model.path
+    encoder, path = _backbone(loaded), job.model.path
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
     assert not isinstance(post, Taken)
-    sample = Sample.of(encoder, post, [line[0] for line in planned.read.train[:100]])
-    if merge:
+    sample = Sample.of(encoder, post, [line[0] for line in job.texts.train[:100]])
+    if job.merge:
         merge_adapter(encoder.transformer.adapted)
     write_encoder(folder, encoder.transformer, tuned.pooling, description, post, path)
     write_card(folder, tuned, path, encoder.transformer)

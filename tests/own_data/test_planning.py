@@ -14,7 +14,6 @@ from mirrorbench.own_data.planning import (
     data_name,
     encoder_rows,
     evaluation_plan,
-    with_texts,
     without_repeats,
 )
 from mirrorbench.runs.settings import Settings
@@ -66,7 +65,6 @@ def test_transformations_that_cannot_be_fitted_are_left_out(tmp_path: Path) -> N
     name = str(path)
     data = Data.read([name], plugins, folders.data)
     rows = encoder_rows(["tiny"], plugins, folders)
-    plugins = with_texts(plugins, data)
     plan = evaluation_plan(rows, data, plugins, folders, compute, reporter, baselines=True)
     assert not plan.failures
     assert [str(row.get("post")) for row in plan.rows] == ["None", "whiten", "zscore"]

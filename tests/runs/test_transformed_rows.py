@@ -227,7 +227,7 @@ def test_tuned_directory_uses_its_stored_transformation(bench: Bench, bert: str)
     with claiming(folder, force=False) as workplace:
         plugins, folders, compute, reporter = parts(bench.workspace())
         planned = plan_tuning(LINES, spec, folder, plugins, folders, compute, reporter, held_out=0)
-        tune_texts(planned, workplace, folders, compute, reporter)
+        tune_texts(planned, workplace, plugins, folders, compute, reporter)
     outcome = bench.run(str(folder), f"{folder}:post=zscore")
     assert (len(outcome.results), outcome.failures) == (4, ())
     first = outcome.results[0]
