@@ -27,6 +27,8 @@ from mirrorbench.core.specs import (
     as_texts,
 )
 from mirrorbench.models.encoder_systems import NamedEncoder, TextEncoder
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.settings import Settings, SettingsFields
@@ -56,11 +58,7 @@ class Session:
             ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
 
     Attributes:
-        workspace: the parts below together, as hooks of plugins receive them.
-        plugins: all that is registered.
-        folders: results, data and cache.
-        compute: device, precisions, threads and executor.
-        reporter: receives progress and notes.
+        workspace: plugins, folders, device and reporter together, as hooks of plugins receive them.
 
     Raises:
         UsageError: no such executor. (Device and precisions are checked when they are first needed.)
@@ -93,10 +91,26 @@ class Session:
                 "reporter", reporter, (Reporter,), "a subclass of mirrorbench.plugin.Reporter"
             )
         self.workspace = Workspace(Settings(results, **settings), plugins, reporter)
-        self.plugins = self.workspace.plugins
-        self.folders = self.workspace.folders
-        self.compute = self.workspace.compute
-        self.reporter = self.workspace.reporter
+
+    @property
+    def plugins(self) -> Plugins:
+        """All that is registered."""
+        return self.workspace.plugins
+
+    @property
+    def folders(self) -> Folders:
+        """Results, data and cache."""
+        return self.workspace.folders
+
+    @property
+    def compute(self) -> Compute:
+        """Device, precisions, threads and executor."""
+        return self.workspace.compute
+
+    @property
+    def reporter(self) -> Reporter:
+        """Receives progress and notes."""
+        return self.workspace.reporter
 
     @checks_keywords()
     def plan(

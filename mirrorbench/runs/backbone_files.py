@@ -25,9 +25,10 @@ class Lookups:
         if key not in self._outcomes:
             try:
                 self._outcomes[key] = look()
-            except Exception as error:
+            except (Exception, SystemExit) as error:  # plugins may raise anything
                 self._outcomes[key] = error
-        if isinstance(outcome := self._outcomes[key], Exception):
+        outcome = self._outcomes[key]
+        if isinstance(outcome, BaseException):
             raise outcome
         return cast("_T", outcome)
 

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mirrorbench.core.encoder_protocol import reads_pairs
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import digest
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import split_post
-from mirrorbench.runs.backbone_files import BackboneFiles
+from mirrorbench.runs.backbone_files import BackboneFiles, Lookups
 from mirrorbench.runs.cells import ModelRef
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.encoder_loading import EncoderLoader
@@ -112,6 +113,7 @@ class Examiner:
         self.corpora = corpora
         self.files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
         self.systems = OpenedSystems()
+        self._lookups = Lookups()
 
     @cached_property
     def _loader(self) -> EncoderLoader:
@@ -119,7 +121,7 @@ class Examiner:
         return EncoderLoader(self.plugins, self.folders, self.compute, self.reporter, self.systems)
 
     def examine(self, request: Request, tasks: Sequence[Task]) -> Examined:
-        """Examine the models of all rows of a request; a wrong request is a ``UsageError``."""
+        """Examine the models of all rows of a request; a wrong request is a ``UsageError``, before the next model."""
         requested = RequestedRows(request, tasks, self.plugins, self.files, self.corpora)
         examined = Examined(requested.levels(), requested.names(), self.systems)
         for row, levels in examined.rows.items():
@@ -129,7 +131,11 @@ class Examiner:
         return examined
 
     def add(self, request: Request, row: EncoderSpec, purpose: Purpose, examined: Examined) -> None:
-        """Examine the models of a row for a purpose; an error is kept in the place of the model."""
+        """Examine the models of a row for a purpose; an error is kept in the place of the model.
+
+        Raises:
+            UsageError: the row is wrong, and must be in the table.
+        """
         for language in purpose.languages_of_models(row):
             key = _ModelKey(row, purpose.level, language, purpose.max_length)
             if key in examined._models:
@@ -137,6 +143,8 @@ class Examiner:
             try:
                 examined._models[key] = self._model(request, key)
             except (Exception, SystemExit) as error:  # plugins may raise anything
+                if isinstance(error, UsageError) and not request.may_lack(row):
+                    raise
                 examined._models[key] = error
 
     def _model(self, request: Request, key: _ModelKey) -> ExaminedModel:
@@ -167,7 +175,8 @@ class Examiner:
         else:
             path = self.files.locate(spec, language)
             code = self._code([("register_methods", spec.method)])
-        system = self._loader.system(spec, path, precision)
+        key = (spec, path, precision)
+        system = self._lookups.once(key, lambda: self._loader.system(*key))
         untuned = ModelRef(spec, system.fingerprint, path, spec.method, code=code)
         return ExaminedModel(untuned, reads_pairs=reads_pairs(system))
 

@@ -21,6 +21,7 @@ from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import STORED, Transformation, split_post
 from mirrorbench.runs.backbone_files import Lookups
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
+from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.examination import Examined, ExaminedModel
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Failure
@@ -104,8 +105,7 @@ class Planner:
         plugins: with tasks, methods and corpora.
         data: holds the files of tasks.
         corpora: to tune on.
-        precisions: of tuning and of encoding, where a request states none.
-        deterministic: whether only deterministic algorithms tune; false on a CPU, where all are.
+        compute: device and precisions.
         note: receives remarks.
         fetch: whether to download missing data (not in a dry run).
     """
@@ -115,16 +115,14 @@ class Planner:
         plugins: Plugins,
         data: DataStore,
         corpora: TuningCorpora,
-        precisions: Mapping[str, str],
-        deterministic: bool,
+        compute: Compute,
         note: Callable[[str], None],
         fetch: bool = True,
     ) -> None:
         self.plugins = plugins
         self.data = data
         self.corpora = corpora
-        self.precisions = precisions
-        self.deterministic = deterministic
+        self.compute = compute
         self.note = note
         self.fetch = fetch
         self._lookups = Lookups()
@@ -144,9 +142,7 @@ class Planner:
                     if isinstance(error, UsageError) and spec in request.optional:
                         self.note(f"{spec} is left out on {task.title}: {error.message}")
                         continue
-                    # What nobody wrote, a baseline, may not suit a small model or corpus.
-                    of_user = not request.baselines or spec in request.encoders
-                    if isinstance(error, UsageError) and of_user:
+                    if isinstance(error, UsageError) and not request.may_lack(spec):
                         raise
                     failures.append(self._failure(error, request, spec, task, examined))
         planned = {cell.spec for cell in cells}
@@ -196,7 +192,7 @@ class Planner:
                 model.seed,
                 model,
                 pooling,
-                request.precision_of("encoding", self.precisions),
+                request.precision_of("encoding", self.compute.precisions),
                 request.protocol,
                 data,
                 task.version,
@@ -270,13 +266,15 @@ class Planner:
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self.corpora.read(spec, name, found.recipe.clean_corpus)
         check_lines(spec, name, self.corpora.strings[ref].texts)
+        # On a CPU all algorithms repeat.
+        repeats = self.compute.deterministic and self.compute.planned_device != "cpu"
         tuned = replace(
             found.untuned,
             recipe=found.recipe,
             corpus=ref,
             protocol=request.protocol,
-            deterministic=self.deterministic,
-            precision=request.precision_of("tuning", self.precisions),
+            deterministic=repeats,
+            precision=request.precision_of("tuning", self.compute.precisions),
         )
         return [PlannedModel(replace(tuned, seed=seed), found.pooling) for seed in request.seeds]
 

@@ -46,8 +46,7 @@ class PlanMaker:
             plugins,
             folders.data,
             self.corpora,
-            compute.precisions,
-            compute.deterministic and compute.planned_device != "cpu",
+            compute,
             reporter.note,
             fetch,
         )

@@ -51,6 +51,10 @@ class Request:
         if not self.encoders or not self.seeds:
             raise UsageError("a run needs at least one encoder and one seed")
 
+    def may_lack(self, row: EncoderSpec) -> bool:
+        """Return whether a row may be left out of the table: what is optional, and baselines, which nobody wrote."""
+        return row in self.optional or (self.baselines and row not in self.encoders)
+
     def precision_of(self, work: str, precisions: Mapping[str, str]) -> str:
         """Return the precision of ``tuning`` or ``encoding``; ``precisions`` are those of the run."""
         asked = self.precision if work == "tuning" else self.eval_precision

@@ -33,7 +33,9 @@ class Workspace:
         settings: of the session, as the user named them.
         plugins: all that is registered: ``plugins.tasks["stsb"]``.
         reporter: receives progress and notes: ``reporter.note("...")``.
-        folders: results, data and cache.
+        results: stored results.
+        data: verified data files: ``task.load(workspace.data)`` reads items.
+        cache: tuned models and vectors.
         compute: device, precisions, threads and executor.
 
     Raises:
@@ -50,22 +52,15 @@ class Workspace:
         self.plugins = plugins or process_plugins()
         self.reporter = reporter or Reporter()
         self.compute = Compute(self.settings, self.plugins)
-        self.folders = Folders.of(self.settings, self.plugins)
+        folders = Folders.of(self.settings, self.plugins)
+        self.results: ResultStore = folders.results
+        self.data: DataStore = folders.data
+        self.cache: Cache = folders.cache
 
     @property
-    def results(self) -> ResultStore:
-        """Stored results."""
-        return self.folders.results
-
-    @property
-    def data(self) -> DataStore:
-        """Verified data files; ``task.load(workspace.data)`` reads items."""
-        return self.folders.data
-
-    @property
-    def cache(self) -> Cache:
-        """Tuned models and vectors."""
-        return self.folders.cache
+    def folders(self) -> Folders:
+        """Results, data and cache together."""
+        return Folders(self.results, self.data, self.cache)
 
     @property
     def executor(self) -> str:

@@ -9,6 +9,7 @@ from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
 from mirrorbench.runs import encoder_loading, run, runner
 from mirrorbench.runs.cells import CorpusRef
+from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.planning import PlanMaker
@@ -16,36 +17,34 @@ from mirrorbench.runs.requests import Request
 from mirrorbench.runs.workspace import Workspace
 
 
-def make_plan(workspace: Workspace, *requests: Request, fetch: bool = True) -> Plan:
+def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
     """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
     return run.make_plan(
         requests,
-        workspace.plugins,
-        workspace.folders,
-        workspace.compute,
-        workspace.reporter,
+        space.plugins,
+        space.folders,
+        space.compute,
+        space.reporter,
         fetch,
     )
 
 
-def execute_plan(workspace: Workspace, plan: Plan) -> Outcome:
+def execute_plan(space: Workspace, plan: Plan) -> Outcome:
     """Compute the cells of a plan that are not stored yet, with the executor."""
-    return run.execute_plan(
-        plan, workspace.plugins, workspace.folders, workspace.compute, workspace.reporter
-    )
+    return run.execute_plan(plan, space.plugins, space.folders, space.compute, space.reporter)
 
 
 def load_encoder(
-    workspace: Workspace, spec: EncoderSpec, level: str = "sentence"
+    space: Workspace, spec: EncoderSpec, level: str = "sentence"
 ) -> tuple[Encoder, EncoderSpec]:
     """Load an encoder; return it and the spec of its row: ``runs.run.load_encoder``."""
     return run.load_encoder(
         spec,
         level,
-        workspace.plugins,
-        workspace.folders,
-        workspace.compute,
-        workspace.reporter,
+        space.plugins,
+        space.folders,
+        space.compute,
+        space.reporter,
     )
 
 
@@ -65,20 +64,30 @@ class Planner:
 class EncoderLoader(encoder_loading.EncoderLoader):
     """Loads the encoders of a plan's models: ``runs.encoder_loading.EncoderLoader``."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, systems: OpenedSystems | None = None) -> None:
         super().__init__(
-            workspace.plugins, workspace.folders, workspace.compute, workspace.reporter
+            workspace.plugins,
+            workspace.folders,
+            workspace.compute,
+            workspace.reporter,
+            systems,
         )
 
 
 class Runner(runner.Runner):
     """Computes cells in this process: ``runs.runner.Runner``."""
 
-    def __init__(self, workspace: Workspace, corpora: Mapping[CorpusRef, Corpus]) -> None:
+    def __init__(
+        self,
+        workspace: Workspace,
+        corpora: Mapping[CorpusRef, Corpus],
+        systems: OpenedSystems | None = None,
+    ) -> None:
         super().__init__(
             workspace.plugins,
             workspace.folders,
             workspace.compute,
             workspace.reporter,
             corpora,
+            systems,
         )

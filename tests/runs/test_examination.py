@@ -7,9 +7,10 @@ from typing import Any
 from unittest.mock import Mock
 
 import pytest
+from helpers.toy_plugin import ToyEncoder
 from helpers.workspace_parts import parts
 
-from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs.planning import PlanMaker
@@ -61,3 +62,13 @@ def test_a_missing_directory_is_an_error_of_its_row_alone(maker: PlanMaker) -> N
     with pytest.raises(ModelUnavailableError, match="nothing"):
         examined.model(missing, purpose, "en")
     assert examined.model(tiny, purpose, "en").untuned.path.is_dir()
+
+
+def test_a_wrong_row_stops_before_the_next_model_is_opened(
+    maker: PlanMaker, registered: Plugins
+) -> None:
+    opening = Mock(side_effect=ToyEncoder)
+    registered.encoders.add("next", opening, "test")
+    with pytest.raises(UsageError, match="foo"):
+        examine(maker, "tiny+mirror:foo=1", "next")
+    assert not opening.called

@@ -346,8 +346,7 @@ def test_planning_opens_no_model_file_or_tokenizer(
             registered,
             maker.planner.data,
             TuningCorpora(registered, maker.planner.data, print),
-            maker.planner.precisions,
-            deterministic=False,
+            maker.planner.compute,
             note=print,
         )
         plan = planner.plan(request, tasks, examined)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.recording_reporter import Log
 from helpers.toy_plugin import ToyEncoder, ToyPlugin, toy_tasks
 
 from mirrorbench import Session, hookimpl
@@ -28,6 +29,7 @@ from mirrorbench.plugin import (
     make_plan,
     merged,
 )
+from mirrorbench.runs.results import ResultStore
 
 
 class OldPlugin:
@@ -76,7 +78,9 @@ class OldTables:
 def lengths(workspace: Workspace, encoder: str, task: str) -> dict[str, int]:
     plan = make_plan(workspace, Request((EncoderSpec(encoder),), (task,)))
     (cell,) = plan.cells
-    loaded, _ = EncoderLoader(workspace).load(cell.model, cell.pooling, cell.precision, {})
+    loaded, _ = EncoderLoader(workspace, plan.systems).load(
+        cell.model, cell.pooling, cell.precision, {}
+    )
     again, _ = load_encoder(workspace, EncoderSpec(encoder))
     (outcome,) = Runner(workspace, plan.corpora).compute([(cell,)])
     assert outcome.computed
@@ -138,6 +142,14 @@ def test_analysis_loads_and_computes(session: Session) -> None:
     found = session.analyze("lengths", encoder="toy", task="cats")
     assert found["items"] > 0
     assert found["dimensions"] == found["again"]
+
+
+def test_parts_of_a_workspace_can_be_replaced(session: Session, tmp_path: Path) -> None:
+    session.workspace.results = ResultStore(tmp_path / "elsewhere")
+    session.workspace.reporter = log = Log()
+    session.run("toy", "cats")
+    assert (tmp_path / "elsewhere" / "toy" / "cats" / "seed-0.json").is_file()
+    assert log.lines
 
 
 def test_grid_merges_plans_of_one_planner(session: Session) -> None:
