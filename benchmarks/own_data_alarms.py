@@ -39,7 +39,7 @@ from mirrorbench.own_data.measures import resampling_groups, text_groups
 from mirrorbench.reports.comparable import read_stored
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
-from mirrorbench.runs.results import read_predictions
+from mirrorbench.storage.results import read_predictions
 
 ENCODERS = tuple(
     f"minilm+base:max_length=64,normalize=true,pooling={pooling}" for pooling in ("mean", "cls")

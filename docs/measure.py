@@ -29,7 +29,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.table import read_table
 from mirrorbench.runs.registry import expand_tasks
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 HERE = Path(__file__).resolve().parent
 WORK = HERE.parent / "build" / "measured"

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         tasks_option,
     )
     from mirrorbench.cli.progress import progress_display
-    from mirrorbench.core.checksums import ABOUT, content, kept_checksum, kept_folder, unchanged
+    from mirrorbench.storage.checksums import ABOUT, content, kept_checksum, kept_folder, unchanged
     from mirrorbench.core.devices import (
         autocast,
         describe,
@@ -66,14 +66,8 @@ if TYPE_CHECKING:
         unknown_name,
         without_credentials,
     )
-    from mirrorbench.core.files import (
-        POLL_SECONDS,
-        TEMPORARY,
-        Leases,
-        cache_root,
-        unwritable,
-        writing,
-    )
+    from mirrorbench.storage.leases import POLL_SECONDS, Leases
+    from mirrorbench.storage.files import TEMPORARY, cache_root, unwritable, writing
     from mirrorbench.core.hooks import Register, hookimpl
     from mirrorbench.core.identity import COMPUTATION, __version__, checksum, digest
     from mirrorbench.core.encoder_protocol import (
@@ -120,7 +114,8 @@ if TYPE_CHECKING:
     from mirrorbench.data.readers.marks import unmark
     from mirrorbench.data.readers.text import decoded, read_lines, stream_lines
     from mirrorbench.data.readers.values import Ids, parse_number
-    from mirrorbench.models.backbones import BACKBONES, DESCRIPTION, locate, with_its_base
+    from mirrorbench.core.identity import DESCRIPTION
+    from mirrorbench.models.backbones import BACKBONES, locate, with_its_base
     from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
     from mirrorbench.models.batching import (
         PASS_COST,
@@ -165,7 +160,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.estimates import holm
     from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
-    from mirrorbench.runs.cache import CACHE_FOLDERS, STATEMENT, Cache
+    from mirrorbench.storage.cache import CACHE_FOLDERS, STATEMENT, Cache
     from mirrorbench.runs.cells import Cell, CellGroup
     from mirrorbench.runs.executors import (
         RETRIES,
@@ -179,7 +174,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
     from mirrorbench.runs.environment import describe_environment, package_version
     from mirrorbench.runs.plan import Plan, merged
-    from mirrorbench.runs.results import (
+    from mirrorbench.storage.results import (
         Result,
         hidden_id,
         read_predictions,

@@ -13,7 +13,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Pair
 from mirrorbench.reports.papers.measured_tables import MeasuredTable
 from mirrorbench.runs.registry import plugins as installed_plugins
-from mirrorbench.runs.results import Predictions, Result, read_predictions
+from mirrorbench.storage.results import Predictions, Result, read_predictions
 from mirrorbench.tasks import PairSimilarity, Scores, Vectors
 from mirrorbench.tasks.metrics import spearman
 

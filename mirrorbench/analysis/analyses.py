@@ -42,7 +42,7 @@ from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import expand_tasks
-from mirrorbench.runs.results import Result, read_results
+from mirrorbench.storage.results import Result, read_results
 from mirrorbench.tasks.base import Vectors, score_task
 
 

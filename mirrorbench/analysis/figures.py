@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mirrorbench.analysis.scores import Series, bounds
 from mirrorbench.core.errors import UsageError, not_installed, unknown_name
-from mirrorbench.core.files import writing
+from mirrorbench.storage.files import writing
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -19,8 +19,8 @@ from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.folders import Folders
-from mirrorbench.runs.outcomes import Failure, Outcome, Reporter
-from mirrorbench.runs.results import Result
+from mirrorbench.runs.outcomes import Failure, Outcome, Reporter, predictions_of
+from mirrorbench.storage.results import Result
 from mirrorbench.tasks.base import Scores
 
 
@@ -82,9 +82,8 @@ def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool
     started = time.perf_counter()
     for values in analyses.run_analysis(study, asked.name, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.compute)
-        return store.write(
-            cell, result, Scores(result.metrics, [], np.empty(0), np.empty(0))
-        ), False
+        no_items = predictions_of(Scores(result.metrics, [], np.empty(0), np.empty(0)))
+        return store.write(cell, result, no_items), False
     return None, False
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 from mirrorbench.tasks.metrics import auc, roc_points
 from mirrorbench.tasks.thresholds import exact_threshold
 

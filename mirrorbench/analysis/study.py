@@ -21,7 +21,6 @@ from mirrorbench.analysis import figures, scores
 from mirrorbench.analysis.figures import TableRows
 from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput, encode_checked
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import writing
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Specs, as_spec, as_specs, as_texts
 from mirrorbench.data.corpora import read_corpus
@@ -35,8 +34,9 @@ from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.results import Result, read_predictions
 from mirrorbench.runs.run import execute_plan, make_plan
+from mirrorbench.storage.files import writing
+from mirrorbench.storage.results import Result, read_predictions
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -26,8 +26,8 @@ from mirrorbench.core.devices import lost_device
 from mirrorbench.core.entry_points import COMMANDS as GROUP
 from mirrorbench.core.entry_points import DISABLE, command_points
 from mirrorbench.core.errors import MirrorbenchError, PluginError, UsageError, naming_options
-from mirrorbench.core.files import unwritable
 from mirrorbench.core.quoting import NO_TEXTS, printable
+from mirrorbench.storage.files import unwritable
 
 COMMANDS: dict[str, Any] = {
     "run": "run.run",

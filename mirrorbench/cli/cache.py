@@ -11,8 +11,8 @@ import typer
 from rich.filesize import decimal
 
 from mirrorbench.cli.display import Json, print_json, print_rows, say
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cache_entries import CacheEntry, entries, prunable, remove
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.cache_entries import CacheEntry, entries, prunable, remove
 
 _OlderThan = Annotated[
     float | None,

@@ -1,4 +1,8 @@
-"""Completion of arguments in the shell. Names come from the plugins; torch is not imported for them."""
+"""Completion of arguments in the shell. Names come from the plugins; torch is not imported for them.
+
+Typer asks a function for the names of one argument. Names are looked up when the shell asks, not at import, since each
+key press starts mirrorbench anew.
+"""
 
 from __future__ import annotations
 

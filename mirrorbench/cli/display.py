@@ -269,7 +269,7 @@ def print_json(value: Any) -> None:
 
 def print_or_write(text: str, output: Path | None) -> None:
     """Print a text to standard output, or write it into a file."""
-    from mirrorbench.core.files import writing
+    from mirrorbench.storage.files import writing
 
     if output:
         with writing(output) as sink:

@@ -14,9 +14,9 @@ from rich.text import Text
 
 from mirrorbench.cli.display import stderr, summary
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import writing
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.outcomes import Failure, Reporter, Stage
+from mirrorbench.storage.files import writing
 
 if TYPE_CHECKING:
     from rich.progress import Progress

@@ -32,7 +32,10 @@ EMBEDDED_SEEDS = 3
 """Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
 
 MARK = "Made by mirrorbench run, which replaces it."
-"""Last line of the tables that ``run`` writes beside results; a file without it is the user's, and stays."""
+"""Last line of the tables that ``run`` writes beside results.
+
+A file without it is the user's own, or was edited, and stays: the table then gets another name.
+"""
 
 
 def _folder(name: str | Path) -> Path:
@@ -179,8 +182,8 @@ def run(
     `mirrorbench run mirror-bert-table12 --encoder tiny --dry-run`
     """
     from mirrorbench.cli.progress import progress_display
-    from mirrorbench.runs.results import limited
     from mirrorbench.session import Session
+    from mirrorbench.storage.results import limited
 
     names = split_names(tasks or [])
     if tasks and not names:
@@ -261,7 +264,7 @@ def _free(folder: Path, suffix: str, comment: str) -> Path:
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
     """Return the table of all results in a folder, or that of the run if there are no others."""
     from mirrorbench.reports.selection import everything
-    from mirrorbench.runs.results import read_results
+    from mirrorbench.storage.results import read_results
 
     try:
         if {result.cell_id for result in read_results(folder)} <= {

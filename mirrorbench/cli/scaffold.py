@@ -62,7 +62,7 @@ def _write(name: str, parent: Path) -> Path:
     from importlib.resources import files
     from string import Template
 
-    from mirrorbench.core.files import writing
+    from mirrorbench.storage.files import writing
 
     if not _NAME.fullmatch(name):
         hint = "Lower-case letters, digits and single hyphens, e.g. my-lab."

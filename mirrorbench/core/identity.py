@@ -30,6 +30,10 @@ COMPUTATION = max(COMPUTATIONS)
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
 
 
+DESCRIPTION = "mirrorbench.json"
+"""File with the origin of a model, in each directory that mirrorbench wrote."""
+
+
 def digest(parts: dict[str, Any]) -> str:
     """Return the SHA-256 of a JSON object in its canonical form (sorted keys, no spaces, no NaN)."""
     return checksum(

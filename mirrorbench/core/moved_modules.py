@@ -15,6 +15,8 @@ from types import ModuleType
 from typing import Any
 
 MOVED: dict[str, tuple[str, ...]] = {
+    "mirrorbench.core.checksums": ("mirrorbench.storage.checksums",),
+    "mirrorbench.core.files": ("mirrorbench.storage.files", "mirrorbench.storage.leases"),
     "mirrorbench.core.inputs": ("mirrorbench.core.encoder_protocol", "mirrorbench.core.vectors"),
     "mirrorbench.core.shown": ("mirrorbench.core.quoting",),
     "mirrorbench.data.cardfile": ("mirrorbench.data.card_files",),
@@ -42,8 +44,10 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.models.directories": ("mirrorbench.models.model_files",),
     "mirrorbench.models.encoder": ("mirrorbench.models.transformer_encoder",),
     "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
+    "mirrorbench.runs.cache": ("mirrorbench.storage.cache",),
     "mirrorbench.runs.loading": ("mirrorbench.runs.workspace_functions",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
+    "mirrorbench.runs.results": ("mirrorbench.storage.results",),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
 """Modules that have the names of a path of before."""

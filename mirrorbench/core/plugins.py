@@ -7,6 +7,7 @@ error; a broken file is always an error. ``core.entry_points`` knows which plugi
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import os
 import re
@@ -24,7 +25,6 @@ from typing import Any, Generic, TypeVar
 
 import pluggy
 
-from mirrorbench.core.checksums import content
 from mirrorbench.core.entry_points import (
     DISABLE,
     command_points,
@@ -273,7 +273,8 @@ class Plugins:
             raise PluginError(f"plugin file {path} failed: {describe(error)}") from error
         self.add(module, str(path))
         self.files.append(path.resolve())
-        self._checksums[str(path)] = content([("", path)])
+        content = hashlib.sha256(path.read_bytes()).digest()
+        self._checksums[str(path)] = hashlib.sha256(content).hexdigest()
 
     def checksum_of_file(self, hook: str, name: str) -> str:
         """Return the checksum of the plugin file that registered a name; empty for a name of an installed plugin.

@@ -28,6 +28,8 @@ MAX_DEPTH = 50  # levels of nesting; more would overflow the stack
 
 _T = TypeVar("_T")
 
+# msgspec says what is wrong, and where, in its message alone; it has no errors as objects. A message in other words,
+# such as those of a later version, is shown as it is.
 _PLACE = re.compile(r"(.*?) - at `(?:key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 _PLAIN = (

@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, cast
 
 from mirrorbench.core.errors import DataFormatError, DataIntegrityError, DataUnavailableError
-from mirrorbench.core.files import writing
+from mirrorbench.storage.files import writing
 
 MEMBER_LIMIT = 64 << 20
 """Limit in bytes on a member of unknown size."""

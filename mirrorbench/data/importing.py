@@ -20,11 +20,11 @@ from mirrorbench.core.errors import (
     MirrorbenchError,
     UsageError,
 )
-from mirrorbench.core.files import writing
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.cards import ArchiveSource, Card, DataFile
 from mirrorbench.data.readers.files import pieces, sha256_of
 from mirrorbench.data.store import DataStore
+from mirrorbench.storage.files import writing
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
 """Endings of the names of archives that are searched."""

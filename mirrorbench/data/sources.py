@@ -19,7 +19,6 @@ from mirrorbench.core.errors import (
     MirrorbenchError,
     StorageError,
 )
-from mirrorbench.core.files import unwritable, writing
 from mirrorbench.data.archives import MEMBER_LIMIT, extract_member
 from mirrorbench.data.cards import (
     ArchiveSource,
@@ -31,6 +30,7 @@ from mirrorbench.data.cards import (
     Source,
 )
 from mirrorbench.data.readers.files import pieces, sha256_of
+from mirrorbench.storage.files import unwritable, writing
 
 DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two parts of a response."""

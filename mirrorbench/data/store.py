@@ -23,7 +23,6 @@ from mirrorbench.core.errors import (
     MirrorbenchError,
     StorageError,
 )
-from mirrorbench.core.files import writing
 from mirrorbench.core.plugins import Registry
 from mirrorbench.data.cards import (
     BesideSource,
@@ -36,6 +35,7 @@ from mirrorbench.data.cards import (
 )
 from mirrorbench.data.parsers import Parser, builtin_parsers, parse
 from mirrorbench.data.readers.files import sha256_of
+from mirrorbench.storage.files import writing
 
 FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"

@@ -14,16 +14,14 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
-from mirrorbench.core import checksums
 from mirrorbench.core.errors import Lack, ModelUnavailableError, UnknownNameError, not_installed
-from mirrorbench.core.files import PUT_ASIDE, place_beside
-from mirrorbench.core.identity import digest
+from mirrorbench.core.identity import DESCRIPTION, digest
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params
 from mirrorbench.models.model_files import check_format, check_readable, json_object, modules
+from mirrorbench.storage import checksums
+from mirrorbench.storage.output_folders import PUT_ASIDE, place_beside
 
 EMBEDDED = "embedded:tiny"
-DESCRIPTION = "mirrorbench.json"
-"""File with the origin of a model, in each directory that mirrorbench wrote."""
 ADAPTER = "adapter_config.json"
 """File with the backbone's name, in the directory of an adapter."""
 

@@ -12,10 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.checksums import unchanged
 from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import EncodingError, ModelUnavailableError, UsageError, not_installed
-from mirrorbench.core.files import resolved
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
@@ -28,6 +26,8 @@ from mirrorbench.models.model_files import directory_checksum, model_files
 from mirrorbench.models.opening import quiet_transformers, read_cross_encoder, text_folder
 from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.sentence_transformer_files import MOST_TOKENS
+from mirrorbench.storage.checksums import unchanged
+from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Array, TextInput

@@ -5,9 +5,9 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from pathlib import Path
 
-from mirrorbench.core import checksums
 from mirrorbench.models.backbones import files_checksum, files_of, with_tokenizer_of_file
 from mirrorbench.models.opening import reads_file
+from mirrorbench.storage import checksums
 
 
 def fingerprint(path: Path) -> str:

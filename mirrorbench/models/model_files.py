@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.checksums import content
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
+from mirrorbench.storage.checksums import content
 
 _READ = ("*.safetensors", "*.bin")
 _UNREAD = re.compile(

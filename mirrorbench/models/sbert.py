@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
-from mirrorbench.core.files import resolved
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.specs import EncoderSpec
@@ -32,6 +31,7 @@ from mirrorbench.models.opening import reads_file, text_folder
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
 from mirrorbench.models.sentence_transformer_files import missing_settings, without_settings
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
+from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer_encoder import TransformerEncoder

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import unchanged
 from mirrorbench.core.devices import autocast, device_type, out_of_memory, own_weights
 from mirrorbench.core.encoder_protocol import as_inputs
 from mirrorbench.core.errors import ModelUnavailableError, not_installed
@@ -36,6 +35,7 @@ from mirrorbench.models.pooling import TEXT
 from mirrorbench.models.sentence_transformer_files import MOST_TOKENS, length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
 from mirrorbench.models.traits import ROUNDING, reads_by_longest
+from mirrorbench.storage.checksums import unchanged
 
 if TYPE_CHECKING:
     import torch

@@ -15,11 +15,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.checksums import content
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import cache_root, writing
 from mirrorbench.core.identity import digest
 from mirrorbench.models.model_files import json_object
+from mirrorbench.storage.checksums import content
+from mirrorbench.storage.files import cache_root, writing
 
 if TYPE_CHECKING:
     from tokenizers import AddedToken, Tokenizer

@@ -24,7 +24,6 @@ from typing import Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import kept_checksum, kept_folder
 from mirrorbench.core.encoder_protocol import Array, TextInput, as_inputs
 from mirrorbench.core.errors import (
     DataFormatError,
@@ -32,12 +31,13 @@ from mirrorbench.core.errors import (
     UsageError,
     not_installed,
 )
-from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
 from mirrorbench.core.quoting import shown
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.encoder_systems import EncoderContext, checked_params
+from mirrorbench.storage.checksums import kept_checksum, kept_folder
+from mirrorbench.storage.files import cache_root
 
 PARSER = 1
 """Version of the parser, part of cache keys; raised when the vectors of a file change."""

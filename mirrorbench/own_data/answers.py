@@ -26,7 +26,7 @@ from mirrorbench.reports.statistics.items import (
 from mirrorbench.reports.statistics.steps import by_row_and_task, with_caveats
 from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
 from mirrorbench.reports.table import Equality, Row, Score, Table, Verdict
-from mirrorbench.runs.results import hidden_id
+from mirrorbench.storage.results import hidden_id
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

@@ -11,7 +11,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.transformations import BINARY, INT8, split_post
 
 if TYPE_CHECKING:
-    from mirrorbench.runs.results import Result
+    from mirrorbench.storage.results import Result
 
 _FLOAT_BYTES = 4
 

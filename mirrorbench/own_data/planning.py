@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from mirrorbench.core.errors import UsageError, changed_while_read
-from mirrorbench.core.files import resolved
 from mirrorbench.core.specs import as_spec, path_name
 from mirrorbench.core.truncation import Truncation
 from mirrorbench.core.unknown_words import UnknownWords
@@ -22,6 +21,7 @@ from mirrorbench.data.corpora import Contamination, GeneratedCorpus
 from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import SPREAD, USUAL_NAMES, text_groups
+from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Encoder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.folders import Folders
     from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.runs.results import Result
+    from mirrorbench.storage.results import Result
 
 TRANSFORMATIONS: dict[str, dict[str, Value]] = {
     "whitened": {"post": "whiten"},

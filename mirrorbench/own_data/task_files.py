@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.files import resolved
 from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
@@ -49,6 +48,7 @@ from mirrorbench.own_data.tasks import (
     Triplet,
     Triplets,
 )
+from mirrorbench.storage.files import resolved
 from mirrorbench.tasks.base import TaskKind
 
 LABELS = {

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.core.checksums import FileStates, settled, state
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, changed_while_read
 from mirrorbench.core.identity import checksum
@@ -30,6 +29,7 @@ from mirrorbench.own_data.measures import (
 from mirrorbench.own_data.rankings import (
     search,
 )
+from mirrorbench.storage.checksums import FileStates, settled, state
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity

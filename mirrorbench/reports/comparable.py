@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.results import (
+from mirrorbench.storage.results import (
     Predictions,
     Result,
     check_predictions,
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.runs.outcomes import Outcome
     from mirrorbench.runs.plan import Plan
-    from mirrorbench.runs.results import ResultStore
+    from mirrorbench.storage.results import ResultStore
 
 
 class Stored(NamedTuple):

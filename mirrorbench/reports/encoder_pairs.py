@@ -24,7 +24,7 @@ from mirrorbench.reports.statistics.verdicts import (
     with_corrections,
 )
 from mirrorbench.reports.table import AVERAGE, Equality, Table, Verdict
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

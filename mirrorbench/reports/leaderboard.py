@@ -26,7 +26,7 @@ from mirrorbench.reports.comparable import mixtures, seed_key, version_of
 from mirrorbench.reports.renderers.numbers import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.results import ZERO_VECTORS, Result
+from mirrorbench.storage.results import ZERO_VECTORS, Result
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -33,7 +33,7 @@ from mirrorbench.reports.leaderboard import (
 )
 from mirrorbench.reports.table import Table, read_table
 from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
-from mirrorbench.runs.results import Result, folders_of_smoke_runs, read_result, result_files
+from mirrorbench.storage.results import Result, folders_of_smoke_runs, read_result, result_files
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins

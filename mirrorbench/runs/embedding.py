@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mirrorbench.core import checksums
 from mirrorbench.core.devices import device_type
 from mirrorbench.core.encoder_protocol import (
     Encoder,
@@ -26,12 +25,13 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import Affine, Taken, fit
-from mirrorbench.runs.cache import EMBEDDINGS, Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.compute import Compute
-from mirrorbench.runs.embedding_cache import EmbeddingCache
 from mirrorbench.runs.half_precision import advancing
 from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.storage import checksums
+from mirrorbench.storage.cache import EMBEDDINGS, Cache
+from mirrorbench.storage.embedding_cache import EmbeddingCache
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
 
 WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
@@ -162,15 +162,17 @@ class Embedder:
         def fitted(language: str, post: PostRef, corpus: CorpusRef) -> Affine:
             vectors_key = _vectors_key(encoder, pooling, model, precision)
             key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
-            affine = self.cache.transformation(key)
-            if affine is None:
+            stored = self.cache.transformation(key)
+            if stored is not None:
+                affine = Affine(*stored)
+            else:
                 fitted_on = corpora[corpus]
                 inputs = fit_inputs(fitted_on.texts, model, pooling, self.plugins)
                 inputs = [replace(item, language=language) for item in inputs]
                 with naming_lines(fitted_on, self.plugins.corpora.by_name()):
                     encoded = self.encode_missing(encoder, {pooling: inputs}, model, precision)
                 affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
-                self.cache.save_transformation(key, affine)
+                self.cache.save_transformation(key, affine.matrix, affine.bias)
             return affine
 
         transformations: dict[str, Affine | Taken] = {}

@@ -25,9 +25,8 @@ from mirrorbench.models.opening import reads_file
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 from mirrorbench.models.sentence_transformer_files import MOST_STATED, length_note
 from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
-from mirrorbench.models.traits import traits_of
+from mirrorbench.models.traits import ModelTraits, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.embedding import Embedder
@@ -35,8 +34,9 @@ from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.half_precision import advancing
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.storage.cache import CHECKPOINTS, Cache
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.checkpoints import CHECKPOINTS, Checkpoint, damaged
+from mirrorbench.training.checkpoints import Checkpoint, damaged
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -66,7 +66,9 @@ def try_opened(
     """
     attention, device = model.attention, transformer.device.type
     identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
-    traits = transformer.traits = cache.traits(identity, lambda: traits_of(transformer))
+    traits = transformer.traits = cache.traits(
+        identity, lambda: traits_of(transformer), ModelTraits
+    )
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
     if not traits.varies and model.recipe and key == model.key:
         raise TuningError(

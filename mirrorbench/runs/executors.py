@@ -31,9 +31,9 @@ from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
 
 if TYPE_CHECKING:
     from mirrorbench.core.hooks import Register
-    from mirrorbench.runs.cache import Cache
     from mirrorbench.runs.runner import Runner
     from mirrorbench.runs.worker_context import WorkerContext
+    from mirrorbench.storage.cache import Cache
 
 RETRIES = 2
 """Number of times that a group is tried again after its worker died."""

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.settings import Settings
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.results import ResultStore
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import without_credentials
-from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import __version__
 from mirrorbench.data.card_files import builtin_cards, builtin_suites
 from mirrorbench.runs.environment import package_version
+from mirrorbench.storage.files import cache_root
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import DataStore

@@ -12,7 +12,7 @@ from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
 from mirrorbench.models.backbones import base_folder
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.traits import ModelTraits, drops, traits_of
-from mirrorbench.runs.cache import Cache
+from mirrorbench.storage.cache import Cache
 
 if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
@@ -33,7 +33,7 @@ def planned_traits(path: Path, cache: Cache) -> ModelTraits:
         with unchanged_backbone(path, weights):
             return _by_first_layers(path)
 
-    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look)
+    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look, ModelTraits)
 
 
 def _by_first_layers(path: Path) -> ModelTraits:

@@ -6,12 +6,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+import numpy as np
+
 from mirrorbench.core.devices import lost_device, out_of_memory
 from mirrorbench.core.errors import Lack, MirrorbenchError
 from mirrorbench.core.foreign_errors import describe, traceback_of
+from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs.cells import Cell
-from mirrorbench.runs.results import Predictions, Result
+from mirrorbench.storage.results import Predictions, Result, hidden_id
+from mirrorbench.tasks.base import Scores
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,21 @@ class CellOutcome:
     outcome: Result | Failure
     computed: bool = True
     predictions: Predictions | None = None
+
+
+def predictions_of(scores: Scores) -> Predictions:
+    """Return the arrays that are stored beside a result, as ``read_predictions`` returns them."""
+    arrays = {
+        "ids": np.array(scores.ids),
+        "scores": scores.scores,
+        "gold": scores.gold,
+        **{name: np.asarray(values) for name, values in scores.extra.items()},
+    }
+    if without_texts():  # an id may be a word, a prediction a name
+        arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
+        for name in ("predicted", "found"):
+            arrays.pop(name, None)
+    return arrays
 
 
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from mirrorbench.core import checksums
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
@@ -28,6 +27,7 @@ from mirrorbench.runs.outcomes import Failure
 from mirrorbench.runs.recipe_resolution import check_lines
 from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.tuning_corpora import TuningCorpora
+from mirrorbench.storage import checksums
 from mirrorbench.tasks.base import Task
 
 

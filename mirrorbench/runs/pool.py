@@ -20,7 +20,6 @@ from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import DeviceError, StorageError, UsageError
-from mirrorbench.core.files import POLL_SECONDS
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.runs.cells import CellGroup
 from mirrorbench.runs.executors import (
@@ -31,6 +30,7 @@ from mirrorbench.runs.executors import (
     worker_devices,
 )
 from mirrorbench.runs.outcomes import CellOutcome, Failure, failed
+from mirrorbench.storage.leases import POLL_SECONDS
 
 if TYPE_CHECKING:
     from mirrorbench.runs.runner import Runner

@@ -29,8 +29,8 @@ from mirrorbench.runs.plan import Plan, merged
 from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.requests import Purpose, Request
-from mirrorbench.runs.results import Predictions, Result
 from mirrorbench.runs.worker_context import WorkerContext
+from mirrorbench.storage.results import Predictions, Result
 
 
 def make_plan(

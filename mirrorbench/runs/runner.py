@@ -20,7 +20,7 @@ import msgspec
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder, reads_pairs
 from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_while_read
-from mirrorbench.core.files import POLL_SECONDS
+from mirrorbench.core.identity import DESCRIPTION
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
@@ -31,7 +31,7 @@ from mirrorbench.data.corpora import (
     find_contamination,
     shared_codes,
 )
-from mirrorbench.models.backbones import DESCRIPTION, foreign_languages
+from mirrorbench.models.backbones import foreign_languages
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
@@ -42,8 +42,9 @@ from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.opened_systems import OpenedSystems
-from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed
-from mirrorbench.runs.results import ZERO_VECTORS, Result, predictions_of
+from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed, predictions_of
+from mirrorbench.storage.leases import POLL_SECONDS
+from mirrorbench.storage.results import ZERO_VECTORS, Result
 from mirrorbench.tasks.base import Scores, Task, Vectors, inputs_of, score_task
 
 if TYPE_CHECKING:
@@ -327,8 +328,9 @@ class Runner:
 
     def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
         try:
-            stored = self.results.write(cell, result, scores)
-            return CellOutcome(cell, stored, predictions=predictions_of(scores))
+            predictions = predictions_of(scores)
+            stored = self.results.write(cell, result, predictions, scores.submission)
+            return CellOutcome(cell, stored, predictions=predictions)
         except Exception as error:
             return failed([cell], error)[0]
 

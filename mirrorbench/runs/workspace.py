@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.registry import plugins as process_plugins
-from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.worker_context import WorkerContext
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.results import ResultStore
 
 if TYPE_CHECKING:
     import torch

@@ -9,7 +9,6 @@ from typing import Any
 import msgspec
 
 from mirrorbench.core.errors import PluginError, UsageError, unknown_name
-from mirrorbench.core.files import resolved
 from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Entry, Plugins, Registry, call
@@ -18,6 +17,7 @@ from mirrorbench.core.specs import LEVELS, is_path_name, parse_params
 from mirrorbench.data.card_files import builtin_cards, load_card
 from mirrorbench.data.cards import CORPUS_KIND, Card
 from mirrorbench.data.readers.rows import ENDINGS
+from mirrorbench.storage.files import resolved
 from mirrorbench.tasks.base import Task, TaskKind
 from mirrorbench.tasks.pairs import PairClassification, PairSimilarity
 from mirrorbench.tasks.words_in_context import SimilarityChange, UsageSimilarity, WordInContext

@@ -24,7 +24,6 @@ from mirrorbench.core.encoder_protocol import (
     encode_checked,
 )
 from mirrorbench.core.errors import UnreadableTextError, UsageError
-from mirrorbench.core.files import TEMPORARY, beside, sync_folder, unwritable, writing
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec
@@ -32,9 +31,11 @@ from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.inputs import Line, read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
-from mirrorbench.runs.embedding_cache import EmbeddingCache
 from mirrorbench.runs.half_precision import advancing
 from mirrorbench.runs.run import load_encoder
+from mirrorbench.storage.embedding_cache import EmbeddingCache
+from mirrorbench.storage.files import TEMPORARY, sync_folder, unwritable, writing
+from mirrorbench.storage.output_folders import beside
 from mirrorbench.texts.kept_columns import KeptColumns
 
 if TYPE_CHECKING:

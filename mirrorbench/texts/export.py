@@ -18,13 +18,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.files import PUT_ASIDE, beside, sync_folder, sync_tree, unwritable
+from mirrorbench.core.identity import DESCRIPTION
 from mirrorbench.core.quoting import is_text
 from mirrorbench.models.adapters import is_adapted
-from mirrorbench.models.backbones import ADAPTER, DESCRIPTION
+from mirrorbench.models.backbones import ADAPTER
 from mirrorbench.models.pooling import Pooling, parse_layers, prefix
 from mirrorbench.models.sentence_transformer_files import IDENTITY, prompt_tokens
 from mirrorbench.models.transformations import STORED, Affine
+from mirrorbench.storage.files import sync_folder, sync_tree, unwritable
+from mirrorbench.storage.output_folders import PUT_ASIDE, beside
 
 if TYPE_CHECKING:
     import torch

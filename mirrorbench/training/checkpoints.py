@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from zipfile import BadZipFile, ZipFile
 
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import TEMPORARY, writing
+from mirrorbench.storage.files import TEMPORARY, writing
 
 INTERVAL = 30.0
 """Least seconds between two checkpoints."""
@@ -25,8 +25,6 @@ SHARE = 0.02
 ASSUMED_SPEED = 250e6
 """Bytes written per second, before a first checkpoint was timed."""
 FORMAT = 1
-CHECKPOINTS = "checkpoints"
-"""Folder of the cache with a folder for each unfinished tuning, named by the model's key."""
 STATE = "state.pt"
 
 

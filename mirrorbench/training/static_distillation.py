@@ -17,9 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.checksums import kept_folder
 from mirrorbench.core.errors import UsageError
-from mirrorbench.core.files import cache_root
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
@@ -27,6 +25,8 @@ from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.long_texts import check_size, parts_of_texts
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.word_vectors import checked_sif, plain_text, sif_weights
+from mirrorbench.storage.checksums import kept_folder
+from mirrorbench.storage.files import cache_root
 from mirrorbench.training.methods import Method, base_preset
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from helpers.filled_cache import KEY, fill_cache
 
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cache_entries import entries
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.cache_entries import entries
 
 
 @pytest.fixture(scope="module")

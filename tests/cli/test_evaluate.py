@@ -12,7 +12,7 @@ from helpers.page_reader import Shell
 
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.opening import read_tokenizer
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 LETTERS = """
 import numpy as np

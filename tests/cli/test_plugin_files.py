@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 ENCODER = """
 import mirrorbench

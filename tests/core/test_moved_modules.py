@@ -12,6 +12,8 @@ from mirrorbench.core.moved_modules import MOVED
 LISTED = {
     "core.inputs": "DECIMALS Array Encoder TextInput as_inputs encode_checked rounded unit",
     "core.shown": "shown without_texts",
+    "core.checksums": "ABOUT content kept_checksum kept_folder unchanged",
+    "core.files": "POLL_SECONDS TEMPORARY Leases cache_root unwritable writing",
     "data.cardfile": "builtin_cards builtin_suites load_cards",
     "data.formats": "Columns TableRow by_name json_rows",
     "data.formats.contexts": "RELEASED STATEMENTS WORDPUNCT",
@@ -21,6 +23,8 @@ LISTED = {
     "models.directories": "modules",
     "models.encoder": "TEXTS_PER_CHUNK TransformerEncoder one_behind",
     "models.systems": "EncoderContext LazyEncoder checked_params",
+    "runs.cache": "CACHE_FOLDERS STATEMENT Cache",
+    "runs.results": "Result hidden_id read_predictions read_result read_results result_files",
     "runs.loading": "EncoderLoader",
     "runs.recipe": "check_spec",
     "training.objective": "Objective",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 
 def result(

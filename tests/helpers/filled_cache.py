@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.embedding_cache import EmbeddingCache
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.embedding_cache import EmbeddingCache
 
 KEY = "a" * 64
 """The key of the model."""

@@ -20,7 +20,6 @@ from transformers.models.bert.tokenization_bert import BertTokenizer  # noqa: F4
 import mirrorbench
 from helpers.toy_plugin import ToyEncoder, ToyPlugin, toy_tasks
 from helpers.workspace_parts import parts
-from mirrorbench.core import files as leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.grids import plan_grid, read_grid
@@ -30,6 +29,7 @@ from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import execute_plan
+from mirrorbench.storage import leases
 from mirrorbench.training import checkpoints
 
 LEASE_SECONDS = 4.0

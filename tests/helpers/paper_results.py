@@ -10,7 +10,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.reports.papers.measured_tables import MeasuredTable, measured_table
 from mirrorbench.reports.papers.table_files import PaperTable, find_table
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 STS = builtin_suites()["sts"]
 SEEDS = {0: 0.80, 1: 0.70, 2: 0.72}

@@ -9,14 +9,14 @@ from typing import Any
 from helpers.recording_reporter import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import execute_plan, make_plan
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.results import ResultStore
 
 
 class Bench:

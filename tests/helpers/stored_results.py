@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import Stored
-from mirrorbench.runs.results import Result, slug
+from mirrorbench.storage.results import Result, slug
 from mirrorbench.tasks.metrics import spearman
 
 Floats = NDArray[np.float64]

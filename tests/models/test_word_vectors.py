@@ -12,14 +12,12 @@ import numpy as np
 import pytest
 from helpers.damaged_files import flip
 
-from mirrorbench.core import checksums
 from mirrorbench.core.encoder_protocol import TextInput, VocabularyEncoder
 from mirrorbench.core.errors import (
     DataFormatError,
     ModelUnavailableError,
     UsageError,
 )
-from mirrorbench.core.files import cache_root
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models import word_vectors as wordvectors
@@ -32,6 +30,8 @@ from mirrorbench.models.word_vectors import (
     load_vectors,
     read_text,
 )
+from mirrorbench.storage import checksums
+from mirrorbench.storage.files import cache_root
 from mirrorbench.training.static_distillation import create_distilled
 
 VECTORS = {

@@ -12,12 +12,12 @@ from helpers.page_reader import Shell
 from helpers.suite_marks import few
 
 import mirrorbench
-from mirrorbench.core import checksums
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
 from mirrorbench.own_data import checked_rows
 from mirrorbench.runs.registry import load_plugins
+from mirrorbench.storage import checksums
 
 MESSAGE = "changed while it was read"
 MOMENTS = [
@@ -31,7 +31,7 @@ MOMENTS = [
     "mirrorbench.runs.runner:Runner._read_task",
     "mirrorbench.runs.runner:Runner._encode",
     "mirrorbench.runs.runner:score_task",
-    "mirrorbench.runs.results:ResultStore.write",
+    "mirrorbench.storage.results:ResultStore.write",
     "mirrorbench.reports.leaderboard:build_table",
     "mirrorbench.own_data.tasks:OwnData.identity_of",
 ]

@@ -19,7 +19,7 @@ from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
 from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.table_files import PaperTable, find_table
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 from mirrorbench.tasks.metrics import spearman
 
 EARLIER = COMPUTATION - 1

@@ -20,7 +20,7 @@ from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.selection import judged
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.table import Verdict
-from mirrorbench.runs.results import hidden_id
+from mirrorbench.storage.results import hidden_id
 
 TASKS = ("one", "two", "three")
 Sides = tuple[list[Stored], list[Stored]]

@@ -12,7 +12,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.leaderboard import build_table, provenance, row_label
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.outcomes import Failure
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 
 def provenance_notes(results: Sequence[Result]) -> list[str]:

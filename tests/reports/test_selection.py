@@ -11,7 +11,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.selection import Choice, select, stored_leaderboard
 from mirrorbench.runs.ladder import expand_ladder, with_baselines
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 SPECS = ("bert+base:pooling=cls", "bert+mirror", "bert+mirror:drophead=0.2", "roberta+mirror")
 

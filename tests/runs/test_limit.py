@@ -18,7 +18,7 @@ from mirrorbench.reports.papers.measured_tables import measured_table
 from mirrorbench.reports.papers.table_files import find_table
 from mirrorbench.reports.renderers import as_json, comma_separated, latex, markdown
 from mirrorbench.runs.registry import plugins
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 
 def first(task: str, items: object, limit: int) -> object:

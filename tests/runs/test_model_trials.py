@@ -11,8 +11,8 @@ from helpers.suite_marks import few
 
 import mirrorbench
 from mirrorbench.models.traits import ModelTraits
-from mirrorbench.runs.cache import TRAITS_FOLDER, Cache
 from mirrorbench.runs.model_trials import planned_traits
+from mirrorbench.storage.cache import TRAITS_FOLDER, Cache
 
 SEEN = ModelTraits(causal=True, halves=("bf16",))
 
@@ -28,25 +28,29 @@ def files(cache: Path) -> list[Path]:
 
 def test_model_traits_are_probed_once(tmp_path: Path) -> None:
     look = Mock(return_value=SEEN)
-    assert [Cache(tmp_path).traits({"weights": "a"}, look) for _ in range(3)] == [SEEN] * 3
+    assert [Cache(tmp_path).traits({"weights": "a"}, look, ModelTraits) for _ in range(3)] == [
+        SEEN
+    ] * 3
     assert look.call_count == 1
     assert len(files(tmp_path)) == 1
-    assert Cache(tmp_path).traits({"weights": "b"}, look) == SEEN
+    assert Cache(tmp_path).traits({"weights": "b"}, look, ModelTraits) == SEEN
     assert look.call_count == 2
     (tmp_path / "file").touch()
     assert (
-        Cache(tmp_path / "file").traits({"weights": "a"}, look) == SEEN
+        Cache(tmp_path / "file").traits({"weights": "a"}, look, ModelTraits) == SEEN
     )  # where nothing can be remembered
 
 
 def test_damaged_traits_entry_is_probed_again(tmp_path: Path) -> None:
-    Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN)
+    Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN, ModelTraits)
     (file,) = files(tmp_path)
     text, other = file.read_text(), ModelTraits(pads=True)
     for damaged in (text.replace("true", "false", 1), text[:-9]):
         file.write_text(damaged)
-        assert Cache(tmp_path).traits({"weights": "a"}, lambda: other) == other
-        assert Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN) == other  # and healed
+        assert Cache(tmp_path).traits({"weights": "a"}, lambda: other, ModelTraits) == other
+        assert (
+            Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN, ModelTraits) == other
+        )  # and healed
 
 
 @pytest.mark.parametrize("architecture", few(["llama", "bart", "t5", "mamba"], "t5", "mamba"))

@@ -15,7 +15,6 @@ from helpers.plugin_fixtures import Said, plugins, said
 from helpers.workspace_parts import parts
 
 from mirrorbench.core.errors import DeviceError
-from mirrorbench.core.files import Leases
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.runs import pool
 from mirrorbench.runs.cells import ModelRef
@@ -25,6 +24,7 @@ from mirrorbench.runs.pool import serve
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.worker_context import WorkerContext
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.storage.leases import Leases
 
 __all__ = ["bench", "plugins", "said"]
 

@@ -17,7 +17,6 @@ from scipy.stats import spearmanr
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
-from mirrorbench.core.files import Leases, temporary_prefix
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.items import Lexicon, RatedContexts
@@ -27,11 +26,13 @@ from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import merged
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
 from mirrorbench.runs.workspace_functions import execute_plan, make_plan
+from mirrorbench.storage.files import temporary_prefix
+from mirrorbench.storage.leases import Leases
+from mirrorbench.storage.results import ResultStore, read_results
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
 from mirrorbench.tasks.lexical import LexiconInduction
 

@@ -21,7 +21,6 @@ from helpers.workspace_parts import parts
 from transformers import AutoModel, AutoTokenizer
 
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.core.files import Leases
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import Corpus, read_corpus
@@ -30,14 +29,15 @@ from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.embedding import WRITE_EVERY
 from mirrorbench.runs.encoder_loading import open_for_tuning, tune_model
 from mirrorbench.runs.registry import load_plugins
-from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.leases import Leases
+from mirrorbench.storage.results import ResultStore, read_results
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import override

@@ -11,7 +11,7 @@ from helpers.recording_reporter import Log
 
 from mirrorbench import Session
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 BEFORE = Path(__file__).parent / "stored_before"
 

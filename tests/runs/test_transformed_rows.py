@@ -26,12 +26,12 @@ from mirrorbench.data.items import Pair
 from mirrorbench.models import transformations
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.runs import embedding
-from mirrorbench.runs.cache import Cache
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.results import ResultStore
 from mirrorbench.runs.workspace_functions import load_encoder
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.results import ResultStore
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.texts.export import claiming
 from mirrorbench.texts.tune import plan_tuning, tune_texts

@@ -29,7 +29,7 @@ from mirrorbench.plugin import (
     make_plan,
     merged,
 )
-from mirrorbench.runs.results import ResultStore
+from mirrorbench.storage.results import ResultStore
 
 
 class OldPlugin:

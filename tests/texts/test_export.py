@@ -16,8 +16,8 @@ from sentence_transformers import SentenceTransformer
 
 import mirrorbench
 from mirrorbench.core.errors import StorageError, UsageError
-from mirrorbench.core.files import beside
 from mirrorbench.runs.encoder_loading import tune_model
+from mirrorbench.storage.output_folders import beside
 from mirrorbench.texts.export import check_output, claiming, replacing
 
 

@@ -20,9 +20,9 @@ from helpers.suite_marks import few
 from mirrorbench.cli import main
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.runs.cache import Cache
+from mirrorbench.storage.cache import CHECKPOINTS, Cache
 from mirrorbench.training import checkpoints
-from mirrorbench.training.checkpoints import CHECKPOINTS, STATE, Checkpoint, damaged
+from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
 from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
 from mirrorbench.training.losses import LOSSES, OfVectors

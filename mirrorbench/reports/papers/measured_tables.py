@@ -18,7 +18,7 @@ from mirrorbench.reports.leaderboard import mean_over_seeds
 from mirrorbench.reports.papers.table_files import FactTable, PaperTable, Printed
 from mirrorbench.reports.papers.targets import Target
 from mirrorbench.reports.table import Score
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""

@@ -14,8 +14,8 @@ from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Outcome, Reporter
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.results import ResultStore, read_results
 from mirrorbench.runs.run import execute_plan, make_plan
+from mirrorbench.storage.results import ResultStore, read_results
 
 
 def measure_table(

@@ -16,7 +16,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
 from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import Stored
-from mirrorbench.runs.results import Result, hidden_id
+from mirrorbench.storage.results import Result, hidden_id
 from mirrorbench.tasks.metrics import mean
 from mirrorbench.tasks.v_measure import of_each_clustering, without_groups
 

@@ -10,7 +10,7 @@ from mirrorbench.reports.comparable import incomparable, tuned_with
 from mirrorbench.reports.statistics.comparisons import RowKey
 from mirrorbench.reports.table import Table, Verdict
 from mirrorbench.runs.ladder import POOLING_KEYS
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 
 _NO_STEPS = {*POOLING_KEYS, "path", "model", "language"}
 """Settings that read the same model in another way, or name another model."""

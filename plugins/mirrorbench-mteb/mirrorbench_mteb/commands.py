@@ -79,7 +79,7 @@ def export_results(
     `mirrorbench mteb export results -o mteb`; then, in Python, `mteb.ResultCache("mteb").load_results()`
     """
     from mirrorbench.core.errors import UsageError
-    from mirrorbench.runs.results import read_results
+    from mirrorbench.storage.results import read_results
     from mirrorbench_mteb.export import export
 
     folders = results or [Path("results")]

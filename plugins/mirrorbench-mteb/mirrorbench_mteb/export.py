@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.runs.results import Result
+from mirrorbench.storage.results import Result
 from mirrorbench_mteb.catalogue import Entry, catalogue
 from mirrorbench_mteb.tasks import get_task
 
@@ -65,7 +65,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     Subsets of one task share a file, as in MTEB. Existing files are replaced.
 
     Args:
-        results: results from ``mirrorbench.runs.results.read_results``.
+        results: results from ``mirrorbench.storage.results.read_results``.
         folder: the folder of ``results/``.
     """
     from mteb.cache import ResultCache

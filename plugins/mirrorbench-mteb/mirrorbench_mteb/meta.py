@@ -24,7 +24,7 @@ from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.models import backbones
 from mirrorbench.models.sbert import sbert_directory
-from mirrorbench.runs.results import slug
+from mirrorbench.storage.results import slug
 from mirrorbench.texts.model_card import licence_of
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from mteb.models.model_meta import ModelMeta
 
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.models import backbones
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 COMMIT = "0123456789" * 4
 

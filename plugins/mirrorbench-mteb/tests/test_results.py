@@ -20,7 +20,7 @@ from mteb.results import TaskResult
 import mirrorbench
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.runs.results import read_results
+from mirrorbench.storage.results import read_results
 
 pytestmark = pytest.mark.slow
 

@@ -16,7 +16,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.reports.statistics.paired_answers import score_interval, score_p
-from mirrorbench.runs.results import hidden_id
+from mirrorbench.storage.results import hidden_id
 
 Floats = NDArray[np.float64]
 N = 40

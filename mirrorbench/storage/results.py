@@ -20,19 +20,17 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
-from mirrorbench.core.files import Leases, temporary_prefix, writing
 from mirrorbench.core.identity import COMPUTATION, checksum
-from mirrorbench.core.quoting import without_texts
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.runs.cells import Cell
-from mirrorbench.tasks import Scores
+from mirrorbench.storage.files import temporary_prefix, writing
+from mirrorbench.storage.leases import Leases
 
 _logger = logging.getLogger(__name__)
 
@@ -67,6 +65,41 @@ _OF_ITEMS = (
 
 ZERO_VECTORS = "zero_vectors"
 """Key in a result's ``encoder`` where all vectors of its task were zero."""
+
+
+class StoredCell(Protocol):
+    """What a result is the result of (``runs.cells.Cell``): its place among the others, and its identity."""
+
+    @property
+    def spec(self) -> EncoderSpec:
+        """The encoder."""
+
+    @property
+    def task(self) -> str:
+        """Name of the task."""
+
+    @property
+    def protocol(self) -> str:
+        """``paper`` or ``released``."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the tuning."""
+
+    @property
+    def limit(self) -> int:
+        """Number of items that are scored; 0 for all."""
+
+    @property
+    def name(self) -> str:
+        """What the user calls the encoder; may be empty."""
+
+    @property
+    def id(self) -> str:
+        """Hash of everything that changes the numbers."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the ``cell`` object of a result file."""
 
 
 @dataclass(frozen=True)
@@ -219,7 +252,7 @@ class ResultStore:
                     sink.write(secrets.token_hex(16).encode())
             return path.read_text(encoding="ascii")
 
-    def path(self, cell: Cell) -> Path:
+    def path(self, cell: StoredCell) -> Path:
         """Return the path of the cell's result, stored or not."""
         return (
             limited(self.root, cell.limit)
@@ -228,12 +261,12 @@ class ResultStore:
             / f"seed-{cell.seed}.json"
         )
 
-    def where(self, cell: Cell) -> Path:
+    def where(self, cell: StoredCell) -> Path:
         """Return the file that was moved aside under the cell's id, if there is one, else ``path(cell)``."""
         path = self.path(cell)
         return aside if (aside := _aside(path, cell.id)).is_file() else path
 
-    def find(self, cell: Cell) -> Result | None:
+    def find(self, cell: StoredCell) -> Result | None:
         """Find the result of exactly this cell, also aside; a damaged one causes a warning and counts as missing."""
         path = self.path(cell)
         for candidate in (path, _aside(path, cell.id)):
@@ -247,7 +280,7 @@ class ResultStore:
                     _logger.warning("%s: computed again.", error.message)
         return None
 
-    def restore(self, cell: Cell, result: Result) -> Result:
+    def restore(self, cell: StoredCell, result: Result) -> Result:
         """Make the result of this cell the current one, which tables show, and return it.
 
         The file in its place is moved aside. Computation, corpus and the user's name of the encoder are restated as
@@ -274,7 +307,7 @@ class ResultStore:
         """Wait for the lease of a path, which has one writer at a time."""
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
-    def sweep(self, *cells: Cell) -> None:
+    def sweep(self, *cells: StoredCell) -> None:
         """Remove unfinished files of a killed process, and none that another process writes for these or other cells."""
         for path in map(self.path, cells):
             for suffix in (".json", *_BESIDE):
@@ -282,15 +315,17 @@ class ResultStore:
                     with self._alone(path):
                         left.unlink(missing_ok=True)
 
-    def write(self, cell: Cell, result: Result, scores: Scores) -> Result:
-        """Store a result after its predictions, and return it as stored.
+    def write(
+        self, cell: StoredCell, result: Result, predictions: Predictions, submission: str = ""
+    ) -> Result:
+        """Store a result after its predictions and its submission, and return it as stored.
 
         An earlier result of another identity is moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **predictions_of(scores))
+        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **predictions)
         files = {PREDICTIONS: packed.getvalue()}
-        if scores.submission:
-            files[SUBMISSION] = scores.submission.encode()
+        if submission:
+            files[SUBMISSION] = submission.encode()
         stored = replace(
             result, beside={suffix: _sha256(content) for suffix, content in files.items()}
         )
@@ -318,21 +353,6 @@ class ResultStore:
                 json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode()
                 + b"\n"
             )
-
-
-def predictions_of(scores: Scores) -> Predictions:
-    """Return the arrays that are stored beside a result, as ``read_predictions`` returns them."""
-    arrays = {
-        "ids": np.array(scores.ids),
-        "scores": scores.scores,
-        "gold": scores.gold,
-        **{name: np.asarray(values) for name, values in scores.extra.items()},
-    }
-    if without_texts():  # an id may be a word, a prediction a name
-        arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
-        for name in ("predicted", "found"):
-            arrays.pop(name, None)
-    return arrays
 
 
 def hidden_id(item: str) -> str:

@@ -9,7 +9,7 @@ import pytest
 from helpers.damaged_files import DAMAGE, flip
 
 from mirrorbench.core.encoder_protocol import TextInput
-from mirrorbench.runs.embedding_cache import EmbeddingCache
+from mirrorbench.storage.embedding_cache import EmbeddingCache
 
 
 def inputs(*texts: str) -> list[TextInput]:

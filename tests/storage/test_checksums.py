@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import mirrorbench
-from mirrorbench.core import checksums
-from mirrorbench.core.checksums import content, kept_folder, unchanged
 from mirrorbench.core.errors import ModelUnavailableError
+from mirrorbench.storage import checksums
+from mirrorbench.storage.checksums import content, kept_folder, unchanged
 
 PACKAGE = Path(mirrorbench.__file__).parent
 REMEMBERED = {

@@ -14,11 +14,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from mirrorbench.core.checksums import ABOUT
-from mirrorbench.core.files import TEMPORARY, unwritable
-from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.models.backbones import DESCRIPTION
-from mirrorbench.runs.cache import CACHE_FOLDERS, STATEMENT, Cache
+from mirrorbench.core.identity import COMPUTATION, DESCRIPTION
+from mirrorbench.storage.cache import CACHE_FOLDERS, STATEMENT, Cache
+from mirrorbench.storage.checksums import ABOUT
+from mirrorbench.storage.files import TEMPORARY, unwritable
 
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""

@@ -14,8 +14,8 @@ from safetensors import SafetensorError
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import ReadBackError, StorageError
 from mirrorbench.models.transformer import Transformer, load_transformer
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.embedding_cache import EmbeddingCache
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.embedding_cache import EmbeddingCache
 
 
 def inputs(*texts: str) -> list[TextInput]:

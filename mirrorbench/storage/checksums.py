@@ -13,7 +13,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.core.files import (
+from mirrorbench.core.identity import checksum, digest
+from mirrorbench.storage.files import (
     TEMPORARY,
     building,
     cache_root,
@@ -22,7 +23,6 @@ from mirrorbench.core.files import (
     sync_tree,
     writing,
 )
-from mirrorbench.core.identity import checksum, digest
 
 SETTLED = 3.0
 """Seconds after which a second change to a file has another time: file systems count in steps of up to two seconds."""
@@ -54,7 +54,11 @@ def state(named: Named) -> FileStates:
 
 
 def settled(seen: FileStates, began: int) -> bool:
-    """Whether no file was changed so shortly before a time that a later change could have left the same state."""
+    """Whether no file was changed so shortly before a time that a later change could have left the same state.
+
+    Only then is a checksum remembered. Otherwise a file that is written twice within one step of the file system's
+    clock would keep the checksum of the first content, and the vectors of one model would be stored as another's.
+    """
     return all(entry[-1] + SETTLED * 1e9 <= began for entry in seen)
 
 

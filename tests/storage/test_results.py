@@ -21,7 +21,8 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, ModelRef
-from mirrorbench.runs.results import (
+from mirrorbench.runs.outcomes import predictions_of
+from mirrorbench.storage.results import (
     Result,
     ResultStore,
     read_predictions,
@@ -75,6 +76,11 @@ def result(of: Cell, score: float | None = 0.5) -> Result:
     )
 
 
+def write(store: ResultStore, of: Cell, result: Result, scores: Scores) -> Result:
+    """Store a result with the arrays of scores, as a run does."""
+    return store.write(of, result, predictions_of(scores), scores.submission)
+
+
 @pytest.fixture
 def store(tmp_path: Path) -> ResultStore:
     return ResultStore(tmp_path / "results")
@@ -87,7 +93,7 @@ def names(store: ResultStore) -> list[str]:
 def test_a_result_comes_back_with_its_predictions(store: ResultStore) -> None:
     one = cell(seed=3)
     assert store.find(one) is None
-    written = store.write(one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
+    written = write(store, one, result(one), replace(SCORES, extra={"folds": np.array([0, 1])}))
     path = store.root / "toy" / "cats" / "seed-3.json"
     assert store.find(one) == written == read_result(path)
     assert replace(written, beside=result(one).beside) == result(one)
@@ -110,13 +116,13 @@ def test_result_files_are_flushed_before_renaming(
     store: ResultStore, disk: list[tuple[str, str]]
 ) -> None:
     """A file's content is flushed before the rename, the folder's list of names after it."""
-    store.write(cell(), result(cell()), SCORES)
+    write(store, cell(), result(cell()), SCORES)
     path = store.path(cell())
     assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
     named = [str(at) for at in (path.with_suffix(".npz"), path.parent, path, path.parent)]
     assert [disk[n][1] for n in (1, 2, 4, 5)] == named
     disk.clear()
-    store.write(other := cell(data=(("pairs", "2"),)), result(other), SCORES)
+    write(store, other := cell(data=(("pairs", "2"),)), result(other), SCORES)
     moved = [Path(name).suffix for kind, name in disk if kind == "rename"][:2]
     assert moved == [
         ".npz",
@@ -128,9 +134,9 @@ def test_undefined_metric_is_stored_as_null(
     store: ResultStore,
 ) -> None:
     with pytest.raises(ValueError, match="Out of range float"):
-        store.write(cell(), result(cell(), float("nan")), SCORES)
+        write(store, cell(), result(cell(), float("nan")), SCORES)
     assert store.find(cell()) is None
-    written, path = store.write(cell(), result(cell(), None), SCORES), store.path(cell())
+    written, path = write(store, cell(), result(cell(), None), SCORES), store.path(cell())
     assert json.loads(path.read_text())["metrics"] == {"spearman": None}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"novelty": 1}))
     assert store.find(cell()) == written
@@ -140,9 +146,9 @@ def test_replaced_result_is_set_aside_and_restored(
     store: ResultStore,
 ) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
-    first = store.write(old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
+    first = write(store, old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
     assert store.find(new) is None
-    second = store.write(new, result(new, 0.2), SCORES)
+    second = write(store, new, result(new, 0.2), SCORES)
     files = {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()}
     assert store.where(new) == store.path(new) == store.path(old) != store.where(old)
     assert store.restore(new, second) == second  # it is there
@@ -161,19 +167,19 @@ def test_replaced_result_is_set_aside_and_restored(
     ]
     store.restore(new, second)
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
-    assert store.write(old, result(old, 0.1), SCORES) == store.find(old)  # computed anew
+    assert write(store, old, result(old, 0.1), SCORES) == store.find(old)  # computed anew
     assert (store.find(new), list(read_results(store.root))) == (second, [store.find(old)])
 
 
 def test_unreadable_result_file_is_renamed_not_overwritten(
     store: ResultStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    store.write(cell(), result(cell()), SCORES)
+    write(store, cell(), result(cell()), SCORES)
     path = store.path(cell())
     path.write_bytes(b'{"schema": 99}')
     assert store.find(cell()) is None
     assert f"{path}" in caplog.text
-    assert store.write(cell(), result(cell(), 0.7), SCORES) == store.find(cell())
+    assert write(store, cell(), result(cell(), 0.7), SCORES) == store.find(cell())
     assert names(store) == [
         "seed-0.json",
         "seed-0.npz",
@@ -189,13 +195,13 @@ def test_a_full_disk_leaves_no_half_result(
     store: ResultStore, full_disk: Callable[[str], None], failing: str, before: bool
 ) -> None:
     if before:
-        store.write(cell(), result(cell(), 0.1), SCORES)
+        write(store, cell(), result(cell(), 0.1), SCORES)
     left = names(store)
     full_disk(failing)
     with pytest.raises(
         StorageError, match=f"Cannot write to {store.root}: No space left on device"
     ):
-        store.write(cell(), result(cell(), 0.2), SCORES)
+        write(store, cell(), result(cell(), 0.2), SCORES)
     assert set(names(store)) <= {*left, "seed-0.npz"}
     assert store.find(cell()) == (result(cell(), 0.1) if before else None)
 
@@ -242,14 +248,14 @@ def test_concurrent_writers_keep_results_with_their_arrays(
             started.set()
             second.append(
                 pool.submit(
-                    ResultStore(store.root).write, cells[1], result(cells[1], 0.1), scores[1]
+                    write, ResultStore(store.root), cells[1], result(cells[1], 0.1), scores[1]
                 )
             )
             assert not wait(second, timeout=0.5).done
 
     monkeypatch.setattr(os, "replace", replace_slowly)
     with ThreadPoolExecutor(1) as pool:
-        written = [store.write(cells[0], result(cells[0], 0.0), scores[0]), second[0].result()]
+        written = [write(store, cells[0], result(cells[0], 0.0), scores[0]), second[0].result()]
     for one, expected, of_cell in zip(cells, written, scores, strict=True):
         assert store.find(one) == expected
         assert (
@@ -264,7 +270,7 @@ def test_result_without_valid_predictions_is_recomputed(
     store: ResultStore, content: bytes | str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
     """So that a run computes them again; also of a version that kept no checksums, unless the arrays are readable."""
-    written, path = store.write(cell(), result(cell()), SCORES), store.path(cell())
+    written, path = write(store, cell(), result(cell()), SCORES), store.path(cell())
     np.savez_compressed(another := io.BytesIO(), ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
     file = path.with_suffix(".npz")
     spoilt = {"cut": file.read_bytes()[:-30], "another": another.getvalue()}.get(
@@ -281,7 +287,7 @@ def test_result_without_valid_predictions_is_recomputed(
     del earlier["beside"]
     path.write_text(json.dumps(earlier))
     assert (store.find(cell()) is not None) == (content == "another")
-    assert store.write(cell(), result(cell()), SCORES) == store.find(cell())
+    assert write(store, cell(), result(cell()), SCORES) == store.find(cell())
     assert names(store) == ["seed-0.json", "seed-0.npz"]
 
 
@@ -293,7 +299,7 @@ def test_malformed_prediction_arrays_raise_format_error(
     store: ResultStore, wrong: dict[str, object]
 ) -> None:
     """In a file whose result has no checksum of it."""
-    store.write(cell(), result(cell()), SCORES)
+    write(store, cell(), result(cell()), SCORES)
     path, bare = store.path(cell()), replace(result(cell()), beside={})
     np.savez(path.with_suffix(".npz"), **(GOOD | wrong))
     with pytest.raises(DataFormatError, match="cannot be read"):
@@ -306,7 +312,7 @@ def test_restore_records_the_current_computation_version(store: ResultStore) -> 
     """Of a model for each language, whose parts stand in no file."""
     spec = parse_spec("bert+base")
     one = cell(model=ModelRef(spec, "f", members=(("en", ModelRef(spec, "e", method="base")),)))
-    store.write(one, result(one), SCORES)
+    write(store, one, result(one), SCORES)
     path = store.path(one)
     stored = json.loads(path.read_text())
     del stored["cell"]["computation"]
@@ -322,8 +328,8 @@ def test_restore_leaves_unwritable_folder_unchanged(
     store: ResultStore, full_disk: Callable[[str], None]
 ) -> None:
     old, new = cell(), cell(data=(("pairs", "2"),))
-    first = store.write(old, result(old, 0.1), SCORES)
-    store.write(new, result(new, 0.2), SCORES)
+    first = write(store, old, result(old, 0.1), SCORES)
+    write(store, new, result(new, 0.2), SCORES)
     files = {path: path.read_bytes() for path in store.root.rglob("seed-*")}
     full_disk("results")
     unstated = replace(first, cell={**first.cell, "computation": None})

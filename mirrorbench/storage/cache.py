@@ -2,7 +2,7 @@
 
 Entries are addressed by content. Each has a checksum that a process verifies at first use; a damaged entry is made
 again, with a warning. All entries can be made again. Word vectors and the checksums of their files are kept by
-``core.checksums``.
+``storage.checksums``.
 
 Environment:
     MIRRORBENCH_CACHE: the folder; by default the user's cache directory of the platform.
@@ -18,25 +18,26 @@ from contextlib import suppress
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from zipfile import BadZipFile
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from mirrorbench.core.checksums import damaged_files, store_folder
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import TEMPORARY, Leases, cache_root, writing
-from mirrorbench.core.identity import digest
-from mirrorbench.data.corpora import corpus_checksum
-from mirrorbench.models.backbones import DESCRIPTION
-from mirrorbench.models.traits import ModelTraits
-from mirrorbench.models.transformations import Affine
-from mirrorbench.training.checkpoints import CHECKPOINTS
+from mirrorbench.core.identity import DESCRIPTION, checksum, digest
+from mirrorbench.storage.checksums import damaged_files, store_folder
+from mirrorbench.storage.files import TEMPORARY, cache_root, writing
+from mirrorbench.storage.leases import Leases
 
 if TYPE_CHECKING:
-    from mirrorbench.models.transformer import Transformer
+    from _typeshed import DataclassInstance
 
+_T = TypeVar("_T", bound="DataclassInstance")
+
+CHECKPOINTS = "checkpoints"
+"""Folder of the cache with a folder for each unfinished tuning, named by the model's key."""
 EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
 """The folder of vectors, and the file beside them that states their computation."""
 TRAITS_FOLDER = "traits"
@@ -56,6 +57,16 @@ CACHE_FOLDERS = (
 _logger = logging.getLogger(__name__)
 
 
+class SavedModel(Protocol):
+    """A model that can be stored: ``models.transformer.Transformer``."""
+
+    def save(self, folder: Path) -> None:
+        """Write it into a folder."""
+
+    def check_saved(self, folder: Path) -> None:
+        """Raise an error if what is in the folder is not the model."""
+
+
 class Cache:
     """A folder of tuned models, embeddings and corpora; by default ``cache_root()``."""
 
@@ -73,7 +84,7 @@ class Cache:
             return None
         return path
 
-    def save_model(self, key: str, transformer: Transformer, description: dict[str, Any]) -> Path:
+    def save_model(self, key: str, transformer: SavedModel, description: dict[str, Any]) -> Path:
         """Store a tuned model in the format of transformers, with ``description`` as ``mirrorbench.json``."""
 
         def write(folder: Path) -> None:
@@ -99,7 +110,7 @@ class Cache:
         """Return the strings stored under a checksum, if they are there and match it."""
         try:
             texts = json.loads(self._corpus_path(sha256).read_bytes())
-            if corpus_checksum(texts) == sha256:
+            if checksum("\n".join(texts)) == sha256:
                 return tuple(texts)
         except FileNotFoundError:
             return None
@@ -111,18 +122,17 @@ class Cache:
     def _corpus_path(self, sha256: str) -> Path:
         return self.root / "corpora" / f"{sha256}.json"
 
-    def save_transformation(self, key: str, affine: Affine) -> None:
-        """Store a fitted transformation."""
+    def save_transformation(self, key: str, matrix: NDArray[Any], bias: NDArray[Any]) -> None:
+        """Store a fitted transformation of vectors."""
         with writing(self._transformation_path(key), self.root, flush=False) as sink:
-            np.savez(sink, matrix=affine.matrix, bias=affine.bias)
+            np.savez(sink, matrix=matrix, bias=bias)
 
-    def transformation(self, key: str) -> Affine | None:
-        """Return a fitted transformation, if it is stored and undamaged."""
+    def transformation(self, key: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Return matrix and bias of a fitted transformation, if it is stored and undamaged."""
         try:
-            with np.load(
-                self._transformation_path(key)
-            ) as arrays:  # verifies the checksums of the archive
-                return Affine(arrays["matrix"], arrays["bias"])
+            # This verifies the checksums of the archive.
+            with np.load(self._transformation_path(key)) as arrays:
+                return arrays["matrix"], arrays["bias"]
         except FileNotFoundError:
             return None
         except (OSError, ValueError, EOFError, KeyError, BadZipFile):
@@ -140,16 +150,17 @@ class Cache:
         text = (self.root / "models" / key / DESCRIPTION).read_text(encoding="utf-8")
         return dict(json.loads(text))
 
-    def traits(self, identity: dict[str, Any], look: Callable[[], ModelTraits]) -> ModelTraits:
+    def traits(self, identity: dict[str, Any], look: Callable[[], _T], kind: type[_T]) -> _T:
         """Return the stored traits of the model that ``identity`` names, else measure them by ``look`` and store them.
 
-        Their key includes the versions of torch and transformers. An unwritable cache is no error.
+        They are a dataclass of this ``kind``. Their key includes the versions of torch and transformers. An unwritable cache is no error.
         """
         libraries = {name: version(name) for name in ("torch", "transformers")}
         path = (
             self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
         )
-        if stored := _stored_traits(path):
+        stored = _stored_traits(path, kind)
+        if stored is not None:
             return stored
         traits = look()
         as_json = msgspec.to_builtins(asdict(traits))
@@ -160,11 +171,10 @@ class Cache:
         return traits
 
 
-def _stored_traits(path: Path) -> ModelTraits | None:
-    with suppress(
-        OSError, ValueError, KeyError, TypeError, RecursionError
-    ):  # msgspec's errors are ValueErrors
+def _stored_traits(path: Path, kind: type[_T]) -> _T | None:
+    # msgspec's errors are ValueErrors.
+    with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         stored = json.loads(path.read_bytes())
         if stored["checksum"] == digest({path.stem: stored["traits"]}):
-            return msgspec.convert(stored["traits"], ModelTraits)
+            return msgspec.convert(stored["traits"], kind)
     return None

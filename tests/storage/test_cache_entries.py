@@ -18,9 +18,9 @@ from helpers.shell import folder, mirrorbench
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.cache import Cache
-from mirrorbench.runs.cache_entries import entries, prunable, remove
-from mirrorbench.runs.embedding_cache import EmbeddingCache
+from mirrorbench.storage.cache import Cache
+from mirrorbench.storage.cache_entries import entries, prunable, remove
+from mirrorbench.storage.embedding_cache import EmbeddingCache
 
 __all__ = ["folder", "mirrorbench"]
 
@@ -85,7 +85,7 @@ def test_entries_of_earlier_versions_are_listed_and_pruned(
         cache.root / "embeddings" / ("e" * 64) / "computation.txt"
     ).unlink()  # as versions before this one
     with monkeypatch.context() as before:
-        before.setattr("mirrorbench.runs.embedding_cache.COMPUTATION", COMPUTATION - 1)
+        before.setattr("mirrorbench.storage.embedding_cache.COMPUTATION", COMPUTATION - 1)
         EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "e", "f"}
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")

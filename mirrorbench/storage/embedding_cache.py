@@ -18,9 +18,9 @@ from mirrorbench.core.encoder_protocol import (
     TextInput,
 )
 from mirrorbench.core.errors import StorageError
-from mirrorbench.core.files import writing
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.runs.cache import STATEMENT
+from mirrorbench.storage.cache import STATEMENT
+from mirrorbench.storage.files import writing
 
 if TYPE_CHECKING:
     pass

@@ -1,0 +1,1 @@
+"""Storage: complete files, checksums, leases, results, and the cache."""

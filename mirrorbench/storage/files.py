@@ -1,0 +1,150 @@
+"""Files and folders that are complete or absent, and the cache's folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from hashlib import sha256
+from io import BufferedReader
+from pathlib import Path
+from secrets import token_hex
+from typing import IO
+
+from mirrorbench.core.errors import StorageError
+
+TEMPORARY = ".part-"
+"""Prefix of the name of a file until it is complete."""
+# Why nothing can be written, and what helps; {} is how to name another output or folder.
+_IN_THE_WAY = "A file is where a folder must be: {}"
+_REMEDIES = {
+    errno.ENOSPC: "Free some space, or {}",
+    errno.EDQUOT: "Your quota is used up: free some space, or {}",
+    errno.EROFS: "Nothing can be written there: {}",
+    errno.EACCES: "You may not write there: {}",
+    errno.EPERM: "You may not write there: {}",
+    errno.ENOTDIR: _IN_THE_WAY,
+    errno.EEXIST: _IN_THE_WAY,
+    errno.ENAMETOOLONG: "Use a shorter name",
+}
+
+
+def unwritable(
+    problem: str, error: Exception, another: str = "name another folder"
+) -> StorageError:
+    """Return the error for a refused write: the system's reason, and a remedy.
+
+    Args:
+        problem: the failed action, as the message begins.
+        error: an ``OSError``, or the ``SafetensorError`` that safetensors makes of one.
+        another: the user's way to name another place to write to.
+    """
+    quoted = re.search(r"\(os error (\d+)\)", str(error))
+    full = errno.ENOSPC if " requested and " in str(error) else 0  # NumPy's error has no number
+    number = int(quoted[1]) if quoted else getattr(error, "errno", None) or full
+    reason = os.strerror(number) if quoted or full else getattr(error, "strerror", None) or error
+    hint = _REMEDIES.get(number, "{}").format(another)
+    return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
+
+
+def temporary_prefix(target: Path) -> str:
+    """Return the start of the names of the temporary files that become a file, and no other in its folder."""
+    return f"{TEMPORARY}{sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+
+
+@contextmanager
+def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
+    """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
+
+    A symbolic link stays, and its target is written; a pipe or a device is written to as it is. The message of a
+    ``StorageError`` names ``store``, if given, instead of ``target``. Without ``flush`` a power cut can leave an empty
+    file: for files that readers check, and that can be made again.
+    """
+    try:
+        if target.exists() and not target.is_file():
+            with target.open("wb") as sink:
+                yield sink
+            return
+        destination = Path(os.path.realpath(target))
+        temporary = destination.with_name(f"{temporary_prefix(destination)}{token_hex(8)}")
+        try:
+            destination.parent.mkdir(parents=True, exist_ok=True)
+            with temporary.open("xb") as sink:
+                yield sink
+                if flush:
+                    sink.flush()
+                    os.fsync(sink.fileno())
+            os.replace(temporary, destination)
+            if flush:
+                sync_folder(destination.parent)
+        finally:
+            with suppress(OSError):
+                temporary.unlink()
+    except OSError as error:
+        raise unwritable(f"Cannot write {f'to {store}' if store else target}", error) from error
+
+
+@contextmanager
+def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[Path]:
+    """Make a new folder beside ``target``, removed at the end unless it was renamed; errors are ``StorageError``."""
+    from safetensors import SafetensorError  # what a full disk raises under safetensors
+
+    folder = target.with_name(f"{prefix}{token_hex(8)}")
+    try:
+        folder.mkdir(parents=True)
+        yield folder
+    except (OSError, SafetensorError) as error:
+        raise unwritable(problem, error, another) from error
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Flush a folder's list of names to the disk, where the system can (Windows cannot)."""
+    if os.name == "nt":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as error:  # some network file systems refuse it, and write names at once
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(handle)
+
+
+def sync_tree(folder: Path) -> None:
+    """Flush files below a folder, then folders, to the disk; files get its permissions (safetensors' are private)."""
+    for parent, _, names in os.walk(folder, topdown=False):
+        for name in names:
+            with open(Path(parent, name), "rb") as file:
+                os.chmod(file.name, folder.stat().st_mode & 0o666)
+                os.fsync(file.fileno())
+        sync_folder(Path(parent))
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; ``OSError`` for a folder, and for a pipe or device, which would block."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise OSError(errno.EINVAL, "it is no regular file", str(path))
+    return os.fdopen(handle, "rb")
+
+
+def cache_root() -> Path:
+    """Return the cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
+    if configured := os.environ.get("MIRRORBENCH_CACHE"):
+        return Path(configured).expanduser()
+    import platformdirs
+
+    return Path(platformdirs.user_cache_dir("mirrorbench", appauthor=False))
+
+
+def resolved(path: str | Path) -> Path:
+    """Return the absolute path of a file or folder, without links; of a loop of links, which leads nowhere, its own."""
+    return Path(os.path.realpath(os.path.expanduser(path)))
