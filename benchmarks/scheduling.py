@@ -22,7 +22,7 @@ from mirrorbench.runs.registry import plugins
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 EXECUTORS = "local,local:workers=2,ray:workers=2,slurm:cluster=debug,slurm:cluster=local;workers=2;groups=100"
 

@@ -78,7 +78,7 @@ PURPOSES = {
     "runs.requests": "what a run is asked for",
     "runs.recipe_resolution": "checks of specs",
     "runs.workspace": "what hooks receive",
-    "runs.workspace_functions": "planning and running with it",
+    "workspace_functions": "planning and running with it",
     "runs.worker_context": "settings of workers",
     "runs.environment": "versions and device",
     "session": "all commands in Python",

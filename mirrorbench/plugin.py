@@ -187,7 +187,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.registry import expand_tasks, plugins
     from mirrorbench.runs.worker_context import WorkerContext
     from mirrorbench.runs.workspace import Workspace
-    from mirrorbench.runs.workspace_functions import (
+    from mirrorbench.workspace_functions import (
         EncoderLoader,
         Planner,
         Runner,

@@ -22,7 +22,6 @@ from mirrorbench.core.specs import (
     Specs,
     TaskNames,
     as_names,
-    as_several,
     as_spec,
     as_texts,
 )
@@ -127,10 +126,9 @@ class Session:
         fetch: bool = True,
     ) -> Plan:
         """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
+        from mirrorbench import pipeline
         from mirrorbench.core.plugins import call
         from mirrorbench.runs.plan import Plan
-        from mirrorbench.runs.requests import Request
-        from mirrorbench.runs.run import make_plan
 
         check_count("limit", limit)
         check_type("baselines", baselines, (bool,), "True or False")
@@ -139,25 +137,21 @@ class Session:
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         names = as_names(tasks)
-        typed = self._specs(encoders)
-        objects = _objects(encoders)
-        specs = tuple(typed)
+        folder = self.folders.results.root
         if not grid:
-            specs = specs or (EncoderSpec("tiny"),)
-            runs = tuple(range(1 if seeds is None else seeds))
-            columns = expand_tasks(names or ["quick"], self.plugins)
-            request = Request(
-                specs,
-                columns,
-                runs,
-                corpus,
-                protocol or "paper",
+            request = pipeline.make_request(
+                encoders,
+                names,
+                self.plugins,
+                folder,
+                seeds=tuple(range(1 if seeds is None else seeds)),
+                corpus=corpus,
+                protocol=protocol or "paper",
                 baselines=baselines,
                 limit=limit,
-                objects=objects,
-                names=typed,
+                objects=_objects(encoders),
             )
-            return make_plan(
+            return pipeline.make_plan(
                 [request], self.plugins, self.folders, self.compute, self.reporter, fetch
             )
         given = {
@@ -179,32 +173,13 @@ class Session:
             entry.value,
             grid,
             self.workspace,
-            specs,
+            tuple(pipeline.encoders_of(encoders, self.plugins, folder)),
             limit,
             fetch,
             tasks=names,
             **given,
         )
         return planned
-
-    def _specs(self, encoders: Any) -> dict[EncoderSpec, str]:
-        """Return specs of encoders, each with its text, if it was one.
-
-        Unknown names are looked up among the labels of stored rows; objects stand under their names.
-        """
-        from mirrorbench.reports.selection import labelled
-
-        folder = self.folders.results.root
-        specs: dict[EncoderSpec, str] = {}
-        for encoder in as_several(encoders):
-            if isinstance(encoder, EncoderSpec):
-                specs.setdefault(encoder, "")
-            elif isinstance(encoder, NamedEncoder):
-                specs.setdefault(encoder.spec, "")
-            else:
-                (text,) = as_texts(encoder)
-                specs.setdefault(as_spec(labelled(text, folder, self.plugins)), text)
-        return specs
 
     @checks_keywords()
     def run(
@@ -253,25 +228,9 @@ class Session:
 
     def execute(self, plan: Plan) -> Leaderboard:
         """Compute a plan, as ``run`` does."""
-        from mirrorbench.reports.comparable import stored_results
-        from mirrorbench.reports.leaderboard import Leaderboard, build_table
-        from mirrorbench.reports.selection import judged
-        from mirrorbench.runs.run import execute_plan
+        from mirrorbench import pipeline
 
-        outcome = execute_plan(plan, self.plugins, self.folders, self.compute, self.reporter)
-        table = build_table(
-            outcome.results,
-            self.plugins,
-            plan.tasks,
-            plan.rows,
-            outcome.failures,
-            plan.title,
-            plan.names,
-        )
-        if len(plan.rows) > 1:
-            stored = stored_results(outcome, plan, self.folders.results)
-            table = judged(table, stored, self.plugins)
-        return Leaderboard(table, outcome.results, outcome.failures, self.plugins)
+        return pipeline.run(plan, self.plugins, self.folders, self.compute, self.reporter)
 
     @checks_keywords()
     def evaluate(
@@ -473,7 +432,7 @@ class Session:
             ModelUnavailableError: the backbone cannot be had.
             DataUnavailableError: the corpus cannot be had.
         """
-        from mirrorbench.runs.run import load_encoder
+        from mirrorbench.runs.single_encoder import load_encoder
 
         encoder, row = load_encoder(
             as_spec(spec), level, self.plugins, self.folders, self.compute, self.reporter
@@ -610,7 +569,7 @@ class Session:
             corpus: a corpus to tune on, or a text file.
             tasks: tasks and suites; an error that one of them meets stands in its place.
         """
-        from mirrorbench.runs.run import corpus_overlap
+        from mirrorbench.runs.corpus_overlap import corpus_overlap
 
         return corpus_overlap(
             corpus, as_names(tasks), self.plugins, self.folders.data, self.reporter

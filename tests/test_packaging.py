@@ -123,7 +123,7 @@ def test_wheel_contains_task_cards_and_type_marker(wheel: zipfile.ZipFile) -> No
 
 
 def test_wheel_contains_paper_tables_and_templates(wheel: zipfile.ZipFile) -> None:
-    folder = "mirrorbench/reports/papers/specs/"
+    folder = "mirrorbench/papers/specs/"
     tables = {name.removeprefix(folder) for name in wheel.namelist() if name.startswith(folder)}
     papers = ("mirror-bert", "mirrorwic", "poster")
     assert tables == {

@@ -11,7 +11,7 @@ import pytest
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Pair
-from mirrorbench.reports.papers.measured_tables import MeasuredTable
+from mirrorbench.papers.measured_tables import MeasuredTable
 from mirrorbench.runs.registry import plugins as installed_plugins
 from mirrorbench.storage.results import Predictions, Result, read_predictions
 from mirrorbench.tasks import PairSimilarity, Scores, Vectors

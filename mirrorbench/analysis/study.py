@@ -25,6 +25,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Specs, as_spec, as_specs, as_texts
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
+from mirrorbench.pipeline import execute_plan, make_plan
 from mirrorbench.reports.leaderboard import row_labels
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.compute import Compute
@@ -34,7 +35,6 @@ from mirrorbench.runs.outcomes import Failure, Reporter
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.storage.files import writing
 from mirrorbench.storage.results import Result, read_predictions
 

@@ -31,8 +31,8 @@ from mirrorbench.cli.display import (
 from mirrorbench.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from mirrorbench.reports.papers.measured_tables import MeasuredTable
-    from mirrorbench.reports.papers.table_files import FactTable
+    from mirrorbench.papers.measured_tables import MeasuredTable
+    from mirrorbench.papers.table_files import FactTable
 
 _TableName = Annotated[
     str,
@@ -87,7 +87,7 @@ def paper(
     `mirrorbench paper mirror-bert/table7 --run --encoder tiny`
     """
     from mirrorbench.cli.progress import progress_display
-    from mirrorbench.reports.papers.rendering import as_table, check_paper_format, render_paper
+    from mirrorbench.papers.rendering import as_table, check_paper_format, render_paper
     from mirrorbench.runs.registry import plugins
     from mirrorbench.session import Session
 
@@ -127,7 +127,7 @@ def paper(
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
     """Print every table with the number of its measured cells."""
-    from mirrorbench.reports.papers.table_files import FactTable
+    from mirrorbench.papers.table_files import FactTable
 
     rows = []
     for name, table in tables.items():

@@ -147,7 +147,7 @@ class HookSpecs:
 
         ``analysis(workspace, **options)`` returns what ``Session.analyze(name, **options)`` does. For the papers'
         tables, ``analysis.measure(workspace, asked, specs, seeds, protocol)`` stores a result for each encoder and
-        returns their ``Outcome``; ``asked`` is a ``reports.papers.targets.AskedAnalysis``.
+        returns their ``Outcome``; ``asked`` is a ``papers.targets.AskedAnalysis``.
         """
 
     @hookspec

@@ -45,9 +45,10 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.models.encoder": ("mirrorbench.models.transformer_encoder",),
     "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
     "mirrorbench.runs.cache": ("mirrorbench.storage.cache",),
-    "mirrorbench.runs.loading": ("mirrorbench.runs.workspace_functions",),
+    "mirrorbench.runs.loading": ("mirrorbench.workspace_functions",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
     "mirrorbench.runs.results": ("mirrorbench.storage.results",),
+    "mirrorbench.runs.run": ("mirrorbench.workspace_functions",),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
 """Modules that have the names of a path of before."""

@@ -310,8 +310,8 @@ def computed_evaluation(
         tuned_on: overlap of each data with the texts that an encoder was tuned on.
         equality: a margin within which encoders are tested to be equal.
     """
+    from mirrorbench.pipeline import execute_plan
     from mirrorbench.reports.comparable import stored_results
-    from mirrorbench.runs.run import execute_plan
 
     outcome = execute_plan(plan, plugins, folders, compute, reporter)
     return Evaluation(

@@ -213,8 +213,8 @@ def evaluation_plan(
         objects: encoders that are passed as objects, by spec.
         fetch: download models that are missing.
     """
+    from mirrorbench.pipeline import make_plan
     from mirrorbench.runs.requests import Request
-    from mirrorbench.runs.run import make_plan
 
     names: dict[EncoderSpec, str] = {}
     optional: list[EncoderSpec] = []
@@ -250,7 +250,7 @@ def overlaps(
     reporter: Reporter,
 ) -> dict[str, Contamination]:
     """Return the overlap of each data, by name, with the texts of a file or folder; those without known texts are left out."""
-    from mirrorbench.runs.run import corpus_overlap
+    from mirrorbench.runs.corpus_overlap import corpus_overlap
 
     corpus: str | GeneratedCorpus = texts
     if isdir(texts):

@@ -42,7 +42,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.runs.grids",
     "mirrorbench.tasks.lexical",
     "mirrorbench.reports.html",
-    "mirrorbench.reports.papers",
+    "mirrorbench.papers",
     "mirrorbench.runs.pool",
     "mirrorbench.models.sbert",
     "mirrorbench.models.cross_encoder",

@@ -32,7 +32,7 @@ from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.inputs import Line, read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.runs.half_precision import advancing
-from mirrorbench.runs.run import load_encoder
+from mirrorbench.runs.single_encoder import load_encoder
 from mirrorbench.storage.embedding_cache import EmbeddingCache
 from mirrorbench.storage.files import TEMPORARY, sync_folder, unwritable, writing
 from mirrorbench.storage.output_folders import beside

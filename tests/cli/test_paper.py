@@ -11,7 +11,7 @@ import pytest
 from helpers.own_paper_tables import listing, own_tables
 from helpers.stored_results import stored, write
 
-from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
+from mirrorbench.papers.table_files import PaperTable, paper_tables
 from mirrorbench.runs.registry import load_plugins
 
 __all__ = ["own_tables"]

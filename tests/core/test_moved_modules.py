@@ -25,6 +25,7 @@ LISTED = {
     "models.systems": "EncoderContext LazyEncoder checked_params",
     "runs.cache": "CACHE_FOLDERS STATEMENT Cache",
     "runs.results": "Result hidden_id read_predictions read_result read_results result_files",
+    "runs.run": "execute_plan load_encoder make_plan",
     "runs.loading": "EncoderLoader",
     "runs.recipe": "check_spec",
     "training.objective": "Objective",

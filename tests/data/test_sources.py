@@ -31,7 +31,7 @@ from mirrorbench.data.cards import ArchiveSource, UrlSource
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 CONTENT = b"one\ttwo\n"
 README = """\

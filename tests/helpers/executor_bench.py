@@ -23,7 +23,7 @@ from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 LETTERS = Path(letters_plugin.__file__)
 

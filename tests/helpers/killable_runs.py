@@ -28,9 +28,9 @@ from mirrorbench.runs.registry import load_plugins
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import execute_plan
 from mirrorbench.storage import leases
 from mirrorbench.training import checkpoints
+from mirrorbench.workspace_functions import execute_plan
 
 LEASE_SECONDS = 4.0
 

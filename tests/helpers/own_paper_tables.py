@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import mirrorbench.reports.papers as papers
+import mirrorbench.papers as papers
 
 
 def listing(out: str) -> dict[str, list[str]]:

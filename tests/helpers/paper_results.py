@@ -8,8 +8,8 @@ from itertools import product
 from helpers.stored_results import stored
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.card_files import builtin_suites
-from mirrorbench.reports.papers.measured_tables import MeasuredTable, measured_table
-from mirrorbench.reports.papers.table_files import PaperTable, find_table
+from mirrorbench.papers.measured_tables import MeasuredTable, measured_table
+from mirrorbench.papers.table_files import PaperTable, find_table
 from mirrorbench.storage.results import Result
 
 STS = builtin_suites()["sts"]

@@ -14,9 +14,9 @@ from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.storage.cache import Cache
 from mirrorbench.storage.results import ResultStore
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 
 class Bench:

@@ -14,7 +14,7 @@ from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import make_plan
+from mirrorbench.workspace_functions import make_plan
 
 Make = Callable[..., Plan]
 

@@ -23,7 +23,7 @@ MESSAGE = "changed while it was read"
 MOMENTS = [
     "mirrorbench.own_data.planning:Data.read",
     "mirrorbench.own_data.planning:encoder_rows",
-    "mirrorbench.runs.run:make_plan",
+    "mirrorbench.pipeline:make_plan",
     "mirrorbench.runs.plan:Planner._identified",
     "mirrorbench.runs.examination:Examiner.examine",
     "mirrorbench.runs.plan:Planner.models",

@@ -15,10 +15,10 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.card_files import builtin_suites
+from mirrorbench.papers.measured_tables import measured_table
+from mirrorbench.papers.table_files import PaperTable, find_table
 from mirrorbench.reports.comparable import mixtures, newest
 from mirrorbench.reports.leaderboard import build_table, provenance
-from mirrorbench.reports.papers.measured_tables import measured_table
-from mirrorbench.reports.papers.table_files import PaperTable, find_table
 from mirrorbench.storage.results import Result
 from mirrorbench.tasks.metrics import spearman
 

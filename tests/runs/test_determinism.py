@@ -19,9 +19,9 @@ from helpers.suite_marks import few, slow
 from mirrorbench import Session
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.plan import Plan
-from mirrorbench.runs.workspace_functions import execute_plan
 from mirrorbench.storage.cache import Cache
 from mirrorbench.storage.results import Result, ResultStore
+from mirrorbench.workspace_functions import execute_plan
 
 
 @pytest.mark.slow

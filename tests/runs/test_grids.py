@@ -16,15 +16,15 @@ from mirrorbench.core.errors import ModelUnavailableError, PluginError, UsageErr
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
+from mirrorbench.papers.table_files import PaperTable, paper_tables
 from mirrorbench.runs.grids import GridFile, find_grid, grids_folder, plan_grid, read_grid
 from mirrorbench.runs.plan import Plan
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import make_plan
 from mirrorbench.session import Session
+from mirrorbench.workspace_functions import make_plan
 
 Read = Callable[..., GridFile]
 PlanOf = Callable[[GridFile], Plan]

@@ -13,9 +13,9 @@ from scipy.stats import spearmanr
 from mirrorbench import Session
 from mirrorbench.core.errors import UsageError
 from mirrorbench.data.items import Disambiguation, Lexicon, Linking, Mention
+from mirrorbench.papers.measured_tables import measured_table
+from mirrorbench.papers.table_files import find_table
 from mirrorbench.reports.html.page import html, notebook
-from mirrorbench.reports.papers.measured_tables import measured_table
-from mirrorbench.reports.papers.table_files import find_table
 from mirrorbench.reports.renderers import as_json, comma_separated, latex, markdown
 from mirrorbench.runs.registry import plugins
 from mirrorbench.storage.results import read_results

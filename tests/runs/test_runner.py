@@ -29,12 +29,12 @@ from mirrorbench.runs.requests import Request
 from mirrorbench.runs.runner import Runner
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.storage.files import temporary_prefix
 from mirrorbench.storage.leases import Leases
 from mirrorbench.storage.results import ResultStore, read_results
 from mirrorbench.tasks import PairSimilarity, UsageSimilarity
 from mirrorbench.tasks.lexical import LexiconInduction
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 TEXTS = sorted({text for pair in CATS + DOGS for text in (pair.left, pair.right)})
 

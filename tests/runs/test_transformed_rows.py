@@ -29,12 +29,12 @@ from mirrorbench.runs import embedding
 from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.workspace_functions import load_encoder
 from mirrorbench.storage.cache import Cache
 from mirrorbench.storage.results import ResultStore
 from mirrorbench.tasks import PairSimilarity
 from mirrorbench.texts.export import claiming
 from mirrorbench.texts.tune import plan_tuning, tune_texts
+from mirrorbench.workspace_functions import load_encoder
 
 LINES = [f"line number {n}" for n in range(30)]
 MEAN = "+base:pooling=mean"

@@ -26,7 +26,7 @@ REMEMBERED = {
     "models.backbones._from_hub": "where a download is; what is in there is hashed when it is opened",
     "models.families._measured_positions": "by the content of the file",
     "reports.html.page._templates": "files of this package",
-    "reports.papers.table_files._tables_of": "files of a package",
+    "papers.table_files._tables_of": "files of a package",
     "reports.renderers.tex._template": "files of this package",
     "cli.__init__.commands_of_plugins": "what is installed",
     "runs.registry.plugins": "modules that were imported",

@@ -13,7 +13,7 @@ from tuned import TEXTS
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import check_corpus
-from mirrorbench.reports.papers.table_files import FactTable, PaperTable, paper_tables
+from mirrorbench.papers.table_files import FactTable, PaperTable, paper_tables
 from mirrorbench.training.recipes import override
 
 

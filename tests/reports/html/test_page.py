@@ -13,9 +13,9 @@ from pathlib import Path
 from helpers.stored_results import stored, write
 from helpers.toy_tables import BOARD, EMPTY, HOSTILE, NASTY, NO_ROWS
 
+from mirrorbench.papers.rendering import render_paper
 from mirrorbench.reports.html import html
 from mirrorbench.reports.html.page import page_data
-from mirrorbench.reports.papers.rendering import render_paper
 from mirrorbench.reports.renderers import latex
 from mirrorbench.reports.table import read_table
 from mirrorbench.session import Session

@@ -28,9 +28,9 @@ from mirrorbench.data.items import (
     Occurrence,
 )
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.workspace_functions import execute_plan, make_plan
 from mirrorbench.tasks import Scores
 from mirrorbench.tasks.lexical import EntityLinking, SenseDisambiguation
+from mirrorbench.workspace_functions import execute_plan, make_plan
 
 NAMES = {
     "cold": "D1",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mirrorbench.papers.measured_tables import NOISE, MeasuredTable
+from mirrorbench.papers.table_files import PaperTable
 from mirrorbench.reports.leaderboard import provenance
-from mirrorbench.reports.papers.measured_tables import NOISE, MeasuredTable
-from mirrorbench.reports.papers.table_files import PaperTable
 
 DIFFERS = "≠"
 """Mark of a difference of more than the noise of the seeds."""

@@ -13,8 +13,8 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.corpora import check_corpus
 from mirrorbench.models import backbones
-from mirrorbench.reports.papers import specs_folder
-from mirrorbench.reports.papers.table_files import (
+from mirrorbench.papers import specs_folder
+from mirrorbench.papers.table_files import (
     FactTable,
     PaperTable,
     find_table,

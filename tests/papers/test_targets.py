@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.targets import AskedAnalysis, Target
+from mirrorbench.papers.targets import AskedAnalysis, Target
 
 
 def test_set_options_name_the_analysis() -> None:

@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from mirrorbench.reports.papers import PAPERS
-from mirrorbench.reports.papers.table_files import SCALES, PaperTable, Printed, paper_tables
-from mirrorbench.reports.papers.targets import Target
+from mirrorbench.papers import PAPERS
+from mirrorbench.papers.table_files import SCALES, PaperTable, Printed, paper_tables
+from mirrorbench.papers.targets import Target
 
 FUZZ = 1e-9
 """Tolerance for sums of floats that stand for decimal fractions."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from mirrorbench import pipeline
 from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus
-from mirrorbench.runs import encoder_loading, run, runner
+from mirrorbench.runs import encoder_loading, runner, single_encoder
 from mirrorbench.runs.cells import CorpusRef
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Outcome
@@ -19,7 +20,7 @@ from mirrorbench.runs.workspace import Workspace
 
 def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
     """Make one plan for all requests; without ``fetch`` missing data are not downloaded."""
-    return run.make_plan(
+    return pipeline.make_plan(
         requests,
         space.plugins,
         space.folders,
@@ -31,14 +32,14 @@ def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
 
 def execute_plan(space: Workspace, plan: Plan) -> Outcome:
     """Compute the cells of a plan that are not stored yet, with the executor."""
-    return run.execute_plan(plan, space.plugins, space.folders, space.compute, space.reporter)
+    return pipeline.execute_plan(plan, space.plugins, space.folders, space.compute, space.reporter)
 
 
 def load_encoder(
     space: Workspace, spec: EncoderSpec, level: str = "sentence"
 ) -> tuple[Encoder, EncoderSpec]:
-    """Load an encoder; return it and the spec of its row: ``runs.run.load_encoder``."""
-    return run.load_encoder(
+    """Load an encoder; return it and the spec of its row: ``runs.single_encoder.load_encoder``."""
+    return single_encoder.load_encoder(
         spec,
         level,
         space.plugins,

@@ -9,9 +9,9 @@ import pytest
 from helpers.paper_results import SEEDS, STS, filled, joined, sts, table
 from helpers.stored_results import stored
 
-from mirrorbench.reports.papers.measured_tables import PaperCell
-from mirrorbench.reports.papers.rendering import as_table, render_paper
-from mirrorbench.reports.papers.table_files import Printed
+from mirrorbench.papers.measured_tables import PaperCell
+from mirrorbench.papers.rendering import as_table, render_paper
+from mirrorbench.papers.table_files import Printed
 from mirrorbench.reports.table import Score
 
 

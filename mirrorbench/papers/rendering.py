@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any
 
 from mirrorbench.core.plugins import call
+from mirrorbench.papers.measured_tables import Content, MeasuredTable, PaperCell
+from mirrorbench.papers.notes import DIFFERS, ILLEGIBLE, table_notes
+from mirrorbench.papers.table_files import SCALES, FactTable, PaperRow, PaperTable, Printed
 from mirrorbench.reports.leaderboard import row_label
-from mirrorbench.reports.papers.measured_tables import Content, MeasuredTable, PaperCell
-from mirrorbench.reports.papers.notes import DIFFERS, ILLEGIBLE, table_notes
-from mirrorbench.reports.papers.table_files import SCALES, FactTable, PaperRow, PaperTable, Printed
 from mirrorbench.reports.renderers import number
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.registry import plugins

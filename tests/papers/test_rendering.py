@@ -14,8 +14,8 @@ from helpers.paper_results import STS, filled, joined, table
 from helpers.stored_results import stored
 from helpers.typesetting import assert_nothing_leaves_the_page, one_document
 
-from mirrorbench.reports.papers.rendering import render_paper
-from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
+from mirrorbench.papers.rendering import render_paper
+from mirrorbench.papers.table_files import PaperTable, paper_tables
 
 
 def test_measured_row_and_difference_follow_published_row() -> None:

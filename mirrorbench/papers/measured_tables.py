@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.papers.table_files import FactTable, PaperTable, Printed
+from mirrorbench.papers.targets import Target
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import mean_over_seeds
-from mirrorbench.reports.papers.table_files import FactTable, PaperTable, Printed
-from mirrorbench.reports.papers.targets import Target
 from mirrorbench.reports.table import Score
 from mirrorbench.storage.results import Result
 

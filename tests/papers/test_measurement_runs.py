@@ -7,8 +7,8 @@ from helpers.paper_results import joined, table
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.papers.measurement_runs import paper_analyses, paper_requests
-from mirrorbench.reports.papers.table_files import PaperTable, paper_tables
+from mirrorbench.papers.measurement_runs import paper_analyses, paper_requests
+from mirrorbench.papers.table_files import PaperTable, paper_tables
 
 
 def test_requests_cover_exactly_the_measurable_cells() -> None:

@@ -20,7 +20,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.schema import read
 from mirrorbench.core.specs import EncoderSpec, Value, parse_params, parse_spec
 from mirrorbench.data.card_files import builtin_suites
-from mirrorbench.reports.papers.targets import AskedAnalysis, CellStatistic, Target, Text
+from mirrorbench.papers.targets import AskedAnalysis, CellStatistic, Target, Text
 from mirrorbench.reports.selection import Layout
 
 SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}

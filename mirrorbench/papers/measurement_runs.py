@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.papers.measured_tables import Content, measured_table
-from mirrorbench.reports.papers.table_files import FactTable, PaperTable, find_table, paper_tables
-from mirrorbench.reports.papers.targets import AskedAnalysis
+from mirrorbench.papers.measured_tables import Content, measured_table
+from mirrorbench.papers.table_files import FactTable, PaperTable, find_table, paper_tables
+from mirrorbench.papers.targets import AskedAnalysis
+from mirrorbench.pipeline import execute_plan, make_plan
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Outcome, Reporter
 from mirrorbench.runs.requests import Request
-from mirrorbench.runs.run import execute_plan, make_plan
 from mirrorbench.storage.results import ResultStore, read_results
 
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.core.specs import EncoderSpec
-    from mirrorbench.reports.papers.measured_tables import Content
-    from mirrorbench.reports.papers.targets import AskedAnalysis
+    from mirrorbench.papers.measured_tables import Content
+    from mirrorbench.papers.targets import AskedAnalysis
     from mirrorbench.reports.selection import Layout
     from mirrorbench.runs.outcomes import Outcome
     from mirrorbench.runs.workspace import Workspace
@@ -26,7 +26,7 @@ PAPERS = ("mirror-bert", "mirrorwic", "poster")
 def specs_folder() -> Path:
     """Return the folder of the papers' files: inside the package in a wheel, ``leaderboards`` in a checkout."""
     package = Path(__file__).resolve().parent
-    candidates = (package / "specs", package.parents[2] / "leaderboards")
+    candidates = (package / "specs", package.parents[1] / "leaderboards")
     for folder in candidates:
         if (folder / PAPERS[0]).is_dir():
             return folder
@@ -41,13 +41,13 @@ class Tables:
 
     def __call__(self, plugins: Plugins) -> dict[str, Layout]:
         """Return rows and columns of each table, by name."""
-        from mirrorbench.reports.papers.table_files import layout_of, paper_tables
+        from mirrorbench.papers.table_files import layout_of, paper_tables
 
         return {name: layout_of(table) for name, table in paper_tables(plugins).items()}
 
     def paper(self, workspace: Workspace, table: str, encoder: str, protocol: str) -> Content:
         """Return a table with its measured scores; ``UnknownNameError`` for an unknown name."""
-        from mirrorbench.reports.papers.table_files import find_table
+        from mirrorbench.papers.table_files import find_table
 
         find_table(table, workspace.plugins)
         return self.papers(workspace, table, encoder, protocol)[table]
@@ -56,7 +56,7 @@ class Tables:
         self, workspace: Workspace, paper: str, encoder: str, protocol: str
     ) -> dict[str, Content]:
         """Return all tables, or those of a paper, with their measured scores."""
-        from mirrorbench.reports.papers.measurement_runs import measured_tables
+        from mirrorbench.papers.measurement_runs import measured_tables
 
         return measured_tables(paper, encoder, protocol, workspace.plugins, workspace.results)
 
@@ -64,7 +64,7 @@ class Tables:
         self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
     ) -> Outcome:
         """Measure the missing cells of a table."""
-        from mirrorbench.reports.papers.measurement_runs import measure_table
+        from mirrorbench.papers.measurement_runs import measure_table
 
         def analyse(asked: AskedAnalysis, specs: Sequence[EncoderSpec]) -> Outcome:
             analysis = workspace.plugins.analyses[asked.name]

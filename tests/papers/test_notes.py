@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from helpers.paper_results import joined
 
-from mirrorbench.reports.papers.notes import table_notes
+from mirrorbench.papers.notes import table_notes
 
 
 @pytest.mark.parametrize(

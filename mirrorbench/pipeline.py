@@ -1,0 +1,192 @@
+"""One run, from the names that a user typed to the table: read it from top to bottom.
+
+``spec -> plan -> train -> encode -> score -> store -> leaderboard``. Each step calls one module. Training, encoding,
+scoring and storing are the work of an executor's workers, one group of cells after the other: ``runs.runner``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from mirrorbench.core.specs import EncoderSpec, as_several, as_spec, as_texts
+from mirrorbench.models.encoder_systems import NamedEncoder
+from mirrorbench.reports.comparable import stored_results
+from mirrorbench.reports.leaderboard import Leaderboard, build_table
+from mirrorbench.reports.selection import judged, labelled
+from mirrorbench.runs.executors import Job
+from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
+from mirrorbench.runs.plan import merged
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.registry import expand_tasks
+from mirrorbench.runs.requests import Request
+from mirrorbench.runs.worker_context import WorkerContext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from mirrorbench.core.plugins import Plugins
+    from mirrorbench.runs.cells import Cell, CellGroup
+    from mirrorbench.runs.compute import Compute
+    from mirrorbench.runs.folders import Folders
+    from mirrorbench.runs.outcomes import Reporter
+    from mirrorbench.runs.plan import Plan
+    from mirrorbench.storage.results import Predictions, Result, ResultStore
+
+
+def encoders_of(encoders: Any, plugins: Plugins, results: Path) -> dict[EncoderSpec, str]:
+    """Resolve the names of encoders: return specs, each with its text, if it was one.
+
+    Names that nobody registered are looked up among the labels of the rows stored in ``results``. Objects stand under
+    their names.
+    """
+    specs: dict[EncoderSpec, str] = {}
+    for encoder in as_several(encoders):
+        if isinstance(encoder, EncoderSpec):
+            specs.setdefault(encoder, "")
+        elif isinstance(encoder, NamedEncoder):
+            specs.setdefault(encoder.spec, "")
+        else:
+            (text,) = as_texts(encoder)
+            specs.setdefault(as_spec(labelled(text, results, plugins)), text)
+    return specs
+
+
+def make_request(
+    encoders: Any, tasks: Iterable[str], plugins: Plugins, results: Path, **options: Any
+) -> Request:
+    """Resolve the names of encoders and tasks; by default ``tiny`` and ``quick``.
+
+    ``options`` are further fields of a ``Request``.
+    """
+    typed = encoders_of(encoders, plugins, results) or {EncoderSpec("tiny"): ""}
+    columns = expand_tasks(list(tasks) or ["quick"], plugins)
+    return Request(tuple(typed), columns, names=typed, **options)
+
+
+def make_plan(
+    requests: Sequence[Request],
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+    fetch: bool = True,
+) -> Plan:
+    """Plan the cells of all requests; without ``fetch`` missing data are not downloaded."""
+    maker = PlanMaker(plugins, folders, compute, reporter, fetch)
+    return merged([maker.plan(request) for request in requests])
+
+
+def run(
+    plan: Plan, plugins: Plugins, folders: Folders, compute: Compute, reporter: Reporter
+) -> Leaderboard:
+    """Compute what is not stored of a plan, and build the table."""
+    outcome = execute_plan(plan, plugins, folders, compute, reporter)
+    return leaderboard_of(plan, outcome, plugins, folders.results)
+
+
+def execute_plan(
+    plan: Plan, plugins: Plugins, folders: Folders, compute: Compute, reporter: Reporter
+) -> Outcome:
+    """Compute the cells of a plan that are not stored yet, with the executor."""
+    reporter.begin(len(plan.cells))
+    for failure in plan.failures:
+        reporter.failure(failure)
+    stored = find_stored(plan, folders.results, reporter)
+    groups = groups_without(stored, plan)
+    computed = compute_groups(groups, plan, plugins, folders, compute, reporter)
+    return collect(plan, stored, computed, reporter)
+
+
+def find_stored(plan: Plan, results: ResultStore, reporter: Reporter) -> dict[Cell, Result]:
+    """Look up the results of a plan's cells that are stored, and make them the current ones of their paths."""
+    # By cell, not by id: specs with the same meaning have rows of their own.
+    stored: dict[Cell, Result] = {}
+    for cells in plan.groups.values():
+        for cell in cells:
+            if result := results.find(cell):
+                stored[cell] = results.restore(cell, result)
+                reporter.cell(cell, stored[cell].main_score, cached=True)
+    return stored
+
+
+def groups_without(stored: Mapping[Cell, Result], plan: Plan) -> list[CellGroup]:
+    """Return the cells of a plan that are not stored, in groups that share their model."""
+    groups = []
+    for cells in plan.groups.values():
+        pending = tuple(cell for cell in cells if cell not in stored)
+        if pending:
+            groups.append(pending)
+    return groups
+
+
+def compute_groups(
+    groups: Sequence[CellGroup],
+    plan: Plan,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+) -> Generator[CellOutcome, None, None]:
+    """Hand groups to the executor, whose workers train, encode, score and store; yield outcomes as they come."""
+    if not groups:
+        return
+    wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
+    job = Job(
+        tuple(groups),
+        {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted},
+        WorkerContext.of(plugins, folders, compute),
+        compute.options,
+        reporter,
+        plugins,
+        folders,
+        compute,
+        plan.systems,
+    )
+    yield from plugins.executors[compute.executor].execute(job)
+
+
+def collect(
+    plan: Plan,
+    stored: Mapping[Cell, Result],
+    computed: Generator[CellOutcome, None, None],
+    reporter: Reporter,
+) -> Outcome:
+    """Collect the results of a plan in its order, and its failures."""
+    done = dict(stored)
+    failures = list(plan.failures)
+    predictions: dict[str, Predictions] = {}
+    n_computed = 0
+    # Closing ends the executor's workers now, not at garbage collection.
+    with closing(computed):
+        for item in computed:
+            if isinstance(item.outcome, Failure):
+                failures.append(item.outcome)
+                reporter.failure(item.outcome)
+                continue
+            done[item.cell] = item.outcome
+            n_computed += item.computed
+            if item.predictions is not None:
+                predictions[item.cell.id] = item.predictions
+            reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+    results = tuple(done[cell] for cell in plan.cells if cell in done)
+    return Outcome(results, tuple(failures), n_computed, predictions)
+
+
+def leaderboard_of(
+    plan: Plan, outcome: Outcome, plugins: Plugins, results: ResultStore
+) -> Leaderboard:
+    """Build the table of a run, with a verdict on each step of its ladders."""
+    table = build_table(
+        outcome.results,
+        plugins,
+        plan.tasks,
+        plan.rows,
+        outcome.failures,
+        plan.title,
+        plan.names,
+    )
+    if len(plan.rows) > 1:
+        table = judged(table, stored_results(outcome, plan, results), plugins)
+    return Leaderboard(table, outcome.results, outcome.failures, plugins)

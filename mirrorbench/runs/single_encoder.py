@@ -1,0 +1,47 @@
+"""A single encoder, loaded for its vectors."""
+
+from __future__ import annotations
+
+from mirrorbench.core.encoder_protocol import Encoder
+from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import LEVELS, EncoderSpec
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
+from mirrorbench.runs.folders import Folders
+from mirrorbench.runs.ladder import expand_ladder
+from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.runs.planning import PlanMaker
+from mirrorbench.runs.requests import Purpose, Request
+
+
+def load_encoder(
+    spec: EncoderSpec,
+    level: str,
+    plugins: Plugins,
+    folders: Folders,
+    compute: Compute,
+    reporter: Reporter,
+) -> tuple[Encoder, EncoderSpec]:
+    """Load an encoder; return it and the spec of its row. A tuned one comes from the cache, or is tuned with seed 0.
+
+    A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
+    tune`` as its files say.
+    """
+    if level not in LEVELS:
+        raise unknown_name("level", level, list(LEVELS))
+    maker = PlanMaker(plugins, folders, compute, reporter)
+    # This also checks the keys.
+    ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)
+    spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
+    request = Request((spec,), ())
+    model, pooling = maker.models(request, spec, Purpose(level))[0]
+    loader = EncoderLoader(plugins, folders, compute, reporter, maker.examiner.systems)
+    encoder, _ = loader.load_transformed(
+        model, pooling, compute.precisions["encoding"], maker.corpora.strings
+    )
+    tuned_now = model.corpus is not None and model.key not in loader.from_cache
+    of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
+    for note in (*opening_notes(model, pooling), *(f"{spec}: {note}" for note in of_encoder)):
+        reporter.note(note)
+    return encoder, spec
