@@ -1,10 +1,11 @@
 """Count what one score executes: modules and functions of mirrorbench that a run of one cell calls.
 
-    python benchmarks/executed.py [--list]
+    python benchmarks/executed.py [--list] [--check CONTRIBUTING.md]
 
 The command is ``mirrorbench run -e tiny+base:pooling=mean -t quick-sts --offline`` with empty cache and results, in this
 process. Functions are counted once, however often they are called, in all threads; methods and lambdas are functions,
-comprehensions and what only an import executes are not. With ``--list``, the functions of each module follow.
+comprehensions and what only an import executes are not. With ``--list``, the functions of each module follow. With
+``--check``, the modules that a page does not name (`` `runs.plan` ``) are printed, and are an error.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ import inspect
 import io
 import os
 import platform
+import re
 import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
@@ -88,13 +90,21 @@ def functions_by_module(calls: set[CodeType]) -> dict[str, list[str]]:
     return {module: sorted(names) for module, names in sorted(functions.items())}
 
 
+def missing_modules(page: Path, modules: Iterable[str]) -> list[str]:
+    """Return the modules that a page does not name, without the name of the package in front."""
+    named = set(re.findall(r"`([\w.]+)`", page.read_text(encoding="utf-8")))
+    short = (module.removeprefix("mirrorbench.") for module in modules)
+    return sorted(set(short) - named)
+
+
 def main() -> None:
     """Run, count and print a row for benchmarks/RESULTS.md."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--list", action="store_true", help="also print the functions by module")
-    show_functions = parser.parse_args().list
+    parser.add_argument("--check", type=Path, help="page that has to name all modules")
+    arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         functions = functions_by_module(run_once(Path(folder)))
     names = [name for name in sys.modules if name.partition(".")[0] == "mirrorbench"]
@@ -102,11 +112,15 @@ def main() -> None:
     print("| modules imported | modules with a called function | functions called | Python |")
     print("|---|---|---|---|")
     print(f"| {len(names)} | {len(functions)} | {called} | {platform.python_version()} |")
-    if show_functions:
+    if arguments.list:
         for module, called_functions in functions.items():
             print(f"\n{module} ({len(called_functions)})")
             for name in called_functions:
                 print(f"  {name}")
+    if arguments.check:
+        missing = missing_modules(arguments.check, functions)
+        if missing:
+            raise SystemExit(f"{arguments.check} does not name: {', '.join(missing)}")
 
 
 if __name__ == "__main__":
