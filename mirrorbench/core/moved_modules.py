@@ -44,6 +44,8 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.models.directories": ("mirrorbench.models.model_files",),
     "mirrorbench.models.encoder": ("mirrorbench.models.transformer_encoder",),
     "mirrorbench.models.systems": ("mirrorbench.models.encoder_systems",),
+    "mirrorbench.reports.papers": ("mirrorbench.papers",),
+    "mirrorbench.reports.papers.targets": ("mirrorbench.papers.targets",),
     "mirrorbench.runs.cache": ("mirrorbench.storage.cache",),
     "mirrorbench.runs.loading": ("mirrorbench.workspace_functions",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),

@@ -5,10 +5,11 @@ Planning computes nothing and opens no model: ``runs.examination`` has found out
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from itertools import chain
+from typing import NamedTuple, TypeVar
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.plugins import Plugins
@@ -29,6 +30,8 @@ from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.tuning_corpora import TuningCorpora
 from mirrorbench.storage import checksums
 from mirrorbench.tasks.base import Task
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -68,27 +71,43 @@ def merged(plans: Sequence[Plan]) -> Plan:
     """
     if len(plans) == 1:
         return plans[0]
-    cells = list(dict.fromkeys(cell for plan in plans for cell in plan.cells))
-    if len(precisions := sorted({cell.precision for cell in cells})) > 1:
+    cells = _joined(plan.cells for plan in plans)
+    _check_one_table(cells)
+    corpora: dict[CorpusRef, Corpus] = {}
+    names: dict[EncoderSpec, str] = {}
+    for plan in plans:
+        corpora.update(plan.corpora)
+        names.update(plan.names)
+    return Plan(
+        cells,
+        failures=_joined(plan.failures for plan in plans),
+        corpora=corpora,
+        rows=_joined(plan.rows for plan in plans),
+        tasks=_joined(plan.tasks for plan in plans),
+        names=names,
+        systems=plans[0].systems,
+    )
+
+
+def _joined(parts: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
+    """Return the elements of all parts in their order, each once."""
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
+
+
+def _check_one_table(cells: Sequence[Cell]) -> None:
+    """Raise a ``UsageError`` where a table would mix precisions, or have two scores in one place."""
+    precisions = sorted({cell.precision for cell in cells})
+    if len(precisions) > 1:
         problem = f"blocks are evaluated in {' and '.join(precisions)}, and results of one table share one precision"
         raise UsageError(problem, "Use two files and two --output folders.")
     ids: dict[tuple[str, str, str, int], str] = {}
     for cell in cells:
-        key = (str(cell.spec), cell.protocol, cell.task, cell.seed)
-        if ids.setdefault(key, cell.id) != cell.id:
+        place = (str(cell.spec), cell.protocol, cell.task, cell.seed)
+        if ids.setdefault(place, cell.id) != cell.id:
             raise UsageError(
                 f"two blocks ask for {cell.spec} on {cell.task}, seed {cell.seed}, with another corpus or precision",
                 "Write the corpus into the encoder spec (corpus: NAME), or use two files and two --output folders.",
             )
-    return Plan(
-        tuple(cells),
-        tuple(dict.fromkeys(failure for plan in plans for failure in plan.failures)),
-        {ref: corpus for plan in plans for ref, corpus in plan.corpora.items()},
-        tuple(dict.fromkeys(row for plan in plans for row in plan.rows)),
-        tuple(dict.fromkeys(task for plan in plans for task in plan.tasks)),
-        names={row: name for plan in plans for row, name in plan.names.items()},
-        systems=plans[0].systems,
-    )
 
 
 class PlannedModel(NamedTuple):

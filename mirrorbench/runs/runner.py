@@ -15,15 +15,10 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import msgspec
-
 from mirrorbench.core.devices import cpu_threads
 from mirrorbench.core.encoder_protocol import Encoder, TextInput, VocabularyEncoder, reads_pairs
 from mirrorbench.core.errors import StorageError, UnreadableTextError, changed_while_read
-from mirrorbench.core.identity import DESCRIPTION
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.truncation import Truncation, truncation_of
-from mirrorbench.core.unknown_words import UnknownWords, unknown_words_of
 from mirrorbench.data.corpora import (
     Contamination,
     Corpus,
@@ -31,20 +26,20 @@ from mirrorbench.data.corpora import (
     find_contamination,
     shared_codes,
 )
-from mirrorbench.models.backbones import foreign_languages
-from mirrorbench.models.pooling import Pooling, PoolingEncoder
+from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import transform
 from mirrorbench.models.transformer_encoder import Cost
 from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.embedding import Encoded
-from mirrorbench.runs.encoder_loading import EncoderLoader, opening_notes
+from mirrorbench.runs.encoder_loading import EncoderLoader
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed, predictions_of
+from mirrorbench.runs.result_details import InputCounts, encoder_details, encoder_notes
 from mirrorbench.storage.leases import POLL_SECONDS
-from mirrorbench.storage.results import ZERO_VECTORS, Result
+from mirrorbench.storage.results import Result
 from mirrorbench.tasks.base import Scores, Task, Vectors, inputs_of, score_task
 
 if TYPE_CHECKING:
@@ -134,7 +129,6 @@ class Runner:
         self._read: dict[_Reading, _TaskInputs] = {}
         # The same, adapted to an encoder with a vocabulary of its own.
         self._adapted: dict[_Reading, _TaskInputs] = {}
-        self._environment: dict[str, Any] = {}
 
     @cached_property
     def loader(self) -> EncoderLoader:
@@ -337,8 +331,10 @@ class Runner:
     def _score(
         self, cell: Cell, vectors: Vectors, encoder: Encoder, encoded: Encoded, tuned: float
     ) -> tuple[Result, Scores]:
+        """Score the vectors of a cell; return its result, and the scores of its items. ``tuned``: seconds of the tuning."""
         adapted = self._adapted[_Reading.of(cell)]
-        task, started = adapted.task, time.perf_counter()
+        task = adapted.task
+        started = time.perf_counter()
         scores = score_task(task, adapted.items, vectors, cell.protocol, self.plugins.metrics)
         seconds = {
             "train": tuned,
@@ -346,34 +342,20 @@ class Runner:
             "score": time.perf_counter() - started,
         }
         overlap = self._contamination(cell, adapted)
-        if overlap:
-            scores = replace(scores, extra={**scores.extra, "overlap": overlap.flags(scores.ids)})
-        codes = adapted.shared_codes(scores.ids)
-        if codes is not None:
-            scores = replace(scores, extra={**scores.extra, "shared": codes})
-        contents = adapted.content_digests(scores.ids, self.results.salt if task.private else "")
-        if contents is not None:
-            scores = replace(scores, extra={**scores.extra, "content": contents})
-        distinct = list(dict.fromkeys(adapted.inputs))
-        lost: dict[str, int] = {}
-        if cell.pooling is not None and cell.pooling.of_target:
-            assert isinstance(
-                encoder, PoolingEncoder
-            )  # counted here, since vectors may come from the cache
-            lost = encoder.lost_targets(distinct, cell.pooling)._asdict()
-        truncation = None if lost else truncation_of(encoder, distinct, cell.pooling)
-        counted: dict[str, Mapping[str, Any]] = {}
-        if truncation and truncation.cut:
-            counted["truncation"] = truncation.to_json()
-        unknown = unknown_words_of(encoder, distinct, task.texts(adapted.items))
-        if unknown and unknown.items:
-            counted["unknown_words"] = unknown.to_json()
+        scores = self._with_item_arrays(scores, adapted, overlap)
+        # The checksums of the files as they were read.
+        cell = replace(cell, data=adapted.data)
+        tuning = self._tuning(cell)
+        counts = InputCounts.of(encoder, cell, task, adapted.items, adapted.inputs)
         remarks = list(task.remarks(adapted.items))
-        cell, tuning = replace(cell, data=adapted.data), self._tuning(cell)
-        with cpu_threads(self.compute_settings.threads):
-            self._environment = self._environment or describe_environment(
-                self.compute_settings.device
-            )
+        notes = [
+            *remarks,
+            *scores.notes,
+            *encoder_notes(encoder, cell, task, counts, tuning),
+        ]
+        data: dict[str, Any] = {"version": task.version, "files": dict(cell.data)}
+        if cell.limit:
+            data["limit"] = cell.limit
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,
@@ -383,35 +365,40 @@ class Runner:
             n_items=len(scores.ids),
             coverage=scores.coverage,
             seconds={name: round(value, 4) for name, value in seconds.items()},
-            data={"version": task.version, "files": dict(cell.data)}
-            | ({"limit": cell.limit} if cell.limit else {}),
-            encoder=_description(encoder, cell.pooling, vectors.array.shape[1])
-            | ({ZERO_VECTORS: True} if _are_zero(encoder, vectors) else {})
-            | {
-                "weights": cell.model.weights,
-                "revision": cell.spec.revision,
-                "texts": len(distinct),
-            }
-            | lost
-            | counted
-            | _of_directory(cell),
+            data=data,
+            encoder=encoder_details(encoder, cell, vectors, counts),
             environment=self._environment,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
             remarks=remarks,
-            notes=[
-                *remarks,
-                *scores.notes,
-                *_notes(cell, task.languages, **lost),
-                *_truncation_notes(cell, truncation),
-                *_unknown_words_notes(cell, task, unknown),
-                *(f"{_name(cell)}: {note}" for note in getattr(encoder, "notes", ())),
-                *_progress(cell, tuning),
-            ],
+            notes=notes,
             cost=self._cost(cell, encoder, encoded, tuning),
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
         )
         return result, scores
+
+    @cached_property
+    def _environment(self) -> dict[str, Any]:
+        """Versions and device, the same for all results."""
+        with cpu_threads(self.compute_settings.threads):
+            return describe_environment(self.compute_settings.device)
+
+    def _with_item_arrays(
+        self, scores: Scores, adapted: _TaskInputs, overlap: Contamination | None
+    ) -> Scores:
+        """Return scores with what comparisons need to know of items: overlap, what they share, their contents."""
+        extra = dict(scores.extra)
+        if overlap:
+            extra["overlap"] = overlap.flags(scores.ids)
+        shared = adapted.shared_codes(scores.ids)
+        if shared is not None:
+            extra["shared"] = shared
+        # With a secret of the folder, numbers of private texts can be compared in it alone.
+        salt = self.results.salt if adapted.task.private else ""
+        contents = adapted.content_digests(scores.ids, salt)
+        if contents is not None:
+            extra["content"] = contents
+        return replace(scores, extra=extra)
 
     def _contamination(self, cell: Cell, adapted: _TaskInputs) -> Contamination | None:
         """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
@@ -419,94 +406,8 @@ class Runner:
         return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
 
 
-def _are_zero(encoder: Encoder, vectors: Vectors) -> bool:
-    """Whether an encoder has found nothing in any text."""
-    array = vectors.array
-    return len(array) > 0 and not array.any() and not reads_pairs(encoder)
-
-
-def _of_directory(cell: Cell) -> dict[str, bool]:
-    """Whether the encoder is a directory that ``mirrorbench tune`` wrote."""
-    path = cell.model.path
-    if path is None or not (path / DESCRIPTION).is_file():
-        return {}
-    return {"tuned_directory": True}
-
-
 def _check_unchanged(task: Task, planned: Mapping[str, str], now: Mapping[str, str]) -> None:
     """Raise a ``DataFormatError`` if the data of a task are others than when it was planned."""
     changed = [name for name, checksum in now.items() if planned.get(name, checksum) != checksum]
     if changed:
         raise changed_while_read(f"{task.title} ({', '.join(changed)})")
-
-
-def _name(cell: Cell) -> str:
-    """What the user calls the encoder, else the spec of its model."""
-    return cell.name or str(cell.model.spec)
-
-
-def _truncation_notes(cell: Cell, truncation: Truncation | None) -> Iterator[str]:
-    """Note the texts that were cut, where no target decides which tokens are read."""
-    if truncation is not None and truncation.cut:
-        yield f"{_name(cell)}: {truncation.sentence}"
-
-
-def _unknown_words_notes(cell: Cell, task: Task, unknown: UnknownWords | None) -> Iterator[str]:
-    """Note the items with words for which the encoder has no vector."""
-    if unknown is not None and unknown.items:
-        yield f"{_name(cell)}: {unknown.sentence(getattr(task, 'items_name', 'items'))}"
-
-
-def _notes(
-    cell: Cell,
-    languages: Sequence[str],
-    texts_cut: int = 0,
-    targets_cut: int = 0,
-    targets_missing: int = 0,
-) -> Iterator[str]:
-    """Notes on the encoder for readers of a result: missing languages, and texts or targets that were cut."""
-    name = _name(cell)
-    tokens = cell.pooling.max_length if cell.pooling else 0
-    if foreign := foreign_languages(cell.model.spec, languages):
-        yield f"{name} has no model of {', '.join(foreign)}, and reads it with its English one"
-    reads_once = (
-        cell.pooling is not None and cell.pooling.of_target and not cell.pooling.is_repeated
-    )
-    yield from opening_notes(cell.model, cell.pooling)
-    if cell.model.traits.pads:
-        yield f"the vectors of {name} depend on padding: only texts of equal length were encoded in one batch"
-    if reads_once and not cell.model.attention and cell.model.traits.causal:
-        yield (
-            f"{name} reads a target without the words that follow it; prompt=echo and attention=bidirectional read "
-            "them too"
-        )
-    if texts_cut:
-        lost = cell.pooling is not None and cell.pooling.marked
-        what = "targets that a cut at the end would lose" if lost else "the target of longer texts"
-        yield f"{name} reads a window of {tokens} tokens around {what} ({texts_cut})"
-    if targets_cut:
-        yield f"{name} reads {targets_cut} targets in part, being longer than {tokens} tokens"
-    if targets_missing:
-        yield f"{name} has no token for {targets_missing} targets and reads their whole text"
-
-
-def _progress(cell: Cell, tuning: dict[str, Any]) -> Iterator[str]:
-    """Return the verdict on a tuning with ``stop=auto``: the step that was kept, and whether it helped."""
-    if cell.model.recipe and cell.model.recipe.stop == "auto" and tuning.get("held_out"):
-        from mirrorbench.training.trajectory import Trajectory
-
-        trajectory = msgspec.convert(tuning["held_out"], Trajectory)
-        yield f"{cell.spec}, seed {cell.seed}: {trajectory.verdict}"
-
-
-def _description(encoder: Encoder, pooling: Pooling | None, dimensions: int) -> dict[str, Any]:
-    """Return the keys of a result's ``encoder`` that are the same for all tasks."""
-    description: dict[str, Any] = {"fingerprint": encoder.fingerprint, "dimensions": dimensions}
-    if reads_pairs(encoder):
-        description["scores"] = "pairs"
-    if pooling:
-        description |= pooling.to_json()
-    transformer = getattr(encoder, "transformer", None)
-    if transformer is not None:
-        description["parameters"] = transformer.n_parameters
-    return description

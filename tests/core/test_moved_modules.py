@@ -23,6 +23,8 @@ LISTED = {
     "models.directories": "modules",
     "models.encoder": "TEXTS_PER_CHUNK TransformerEncoder one_behind",
     "models.systems": "EncoderContext LazyEncoder checked_params",
+    "reports.papers": "Tables",
+    "reports.papers.targets": "AskedAnalysis",
     "runs.cache": "CACHE_FOLDERS STATEMENT Cache",
     "runs.results": "Result hidden_id read_predictions read_result read_results result_files",
     "runs.run": "execute_plan load_encoder make_plan",
