@@ -186,7 +186,7 @@ def check_first_screen(printed: str, page: str) -> None:
     number = r"[-+]?\d*\.\d{3}"
     ours, theirs = (
         [
-            re.sub(r"\([\d.]+ (s|min|h)\)", "(time)", line.rstrip())
+            re.sub(r"\((?:[\d.]+ (?:s|min|h) ?)+\)", "(time)", line.rstrip())
             for line in text.splitlines()
             if line.strip()
         ]

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan
     from mirrorbench.storage.results import ResultStore
 
+_EXPERIMENTS = "different experiments (recipe, corpus or precision)"
+
 
 class Stored(NamedTuple):
     """A result, the path of its file, and its predictions if they are in memory; else they are in the same folder."""
@@ -142,39 +144,52 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
     different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
     """
-
-    def model(result: Result) -> tuple[str, str]:
-        # A name such as "bert" is a different model in each language.
-        task = result.task
-        return result.spec, ", ".join(
-            plugins.tasks[task].languages
-        ) if task in plugins.tasks else task
-
-    data = _ambiguous(results, lambda r: r.task, lambda r: json.dumps(r.data, sort_keys=True))
-    models = _ambiguous(results, model, lambda r: str(r.encoder.get("weights", "")))
-    # Different data or models are different experiments too: each reason is named once.
-    rest = [result for result in results if result.task not in data and model(result) not in models]
-    repeats = _ambiguous(rest, seed_key, lambda r: r.cell_id)
-    rest = [result for result in rest if seed_key(result)[:-1] not in {key[:-1] for key in repeats}]
-    scores = _ambiguous(rest, lambda r: seed_key(r)[:-1], lambda r: r.experiment)
-    experiments = "different experiments (recipe, corpus or precision)"
-    return [
+    reasons = [
         *_several("protocols", {result.protocol for result in results}),
         *_several("evaluated in", {result.evaluated_in for result in results}),
-        *(f"{task}: {n} different versions of its data" for task, n in data.items()),
-        *(
-            f"{spec}: {n} different models, or versions of one ({languages})"
-            for (spec, languages), n in models.items()
-        ),
-        *(
-            f"{spec} on {task}, seed {seed}: {n} {experiments}"
-            for (spec, _, task, _, seed), n in repeats.items()
-        ),
-        *(
-            f"{spec} on {task}: its seeds are of {n} {experiments}"
-            for (spec, _, task, _), n in scores.items()
-        ),
     ]
+
+    def model_of(result: Result) -> tuple[str, str]:
+        # A name such as "bert" is a different model in each language.
+        languages = result.task
+        if result.task in plugins.tasks:
+            languages = ", ".join(plugins.tasks[result.task].languages)
+        return result.spec, languages
+
+    def data_of(result: Result) -> str:
+        return json.dumps(result.data, sort_keys=True)
+
+    def weights_of(result: Result) -> str:
+        return str(result.encoder.get("weights", ""))
+
+    data_versions = _ambiguous(results, lambda result: result.task, data_of)
+    for task, n in data_versions.items():
+        reasons.append(f"{task}: {n} different versions of its data")
+    models = _ambiguous(results, model_of, weights_of)
+    for (spec, languages), n in models.items():
+        reasons.append(f"{spec}: {n} different models, or versions of one ({languages})")
+    # Different data or models are different experiments too: each reason is named once.
+    others = [
+        result
+        for result in results
+        if result.task not in data_versions and model_of(result) not in models
+    ]
+    repeats = _ambiguous(others, seed_key, lambda result: result.cell_id)
+    for (spec, _, task, _, seed), n in repeats.items():
+        reasons.append(f"{spec} on {task}, seed {seed}: {n} {_EXPERIMENTS}")
+    repeated_scores = {_score_key(key) for key in repeats}
+    others = [result for result in others if _score_key(seed_key(result)) not in repeated_scores]
+    seeds = _ambiguous(
+        others, lambda result: _score_key(seed_key(result)), lambda result: result.experiment
+    )
+    for (spec, _, task, _), n in seeds.items():
+        reasons.append(f"{spec} on {task}: its seeds are of {n} {_EXPERIMENTS}")
+    return reasons
+
+
+def _score_key(key: tuple[str, str, str, int | None, int]) -> tuple[str, str, str, int | None]:
+    """The key of a score, from that of one of its seeds."""
+    return key[:-1]
 
 
 def _ambiguous(
@@ -193,15 +208,18 @@ def _several(name: str, values: set[str]) -> list[str]:
 
 def incomparable(results: Sequence[Result]) -> list[str]:
     """Return reasons why results on one task cannot be compared: data, computations, protocols, precisions, metrics."""
-    different = {
-        "data (checksums)": {
-            json.dumps(result.data.get("files"), sort_keys=True) for result in results
-        },
-        "versions of the task": {str(result.data.get("version")) for result in results},
-        "computations": {str(result.computation) for result in results},
-    }
+    files = {json.dumps(result.data.get("files"), sort_keys=True) for result in results}
+    versions = {str(result.data.get("version")) for result in results}
+    computations = {str(result.computation) for result in results}
+    reasons = []
+    if len(files) > 1:
+        reasons.append("different data (checksums)")
+    if len(versions) > 1:
+        reasons.append("different versions of the task")
+    if len(computations) > 1:
+        reasons.append("different computations")
     return [
-        *(f"different {name}" for name, values in different.items() if len(values) > 1),
+        *reasons,
         *_several("protocols", {result.protocol for result in results}),
         *_several("evaluated in", {result.evaluated_in for result in results}),
         *_several("metrics", {result.main_metric for result in results}),

@@ -82,9 +82,20 @@ def write_card(
     """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
     from jinja2 import Environment, StrictUndefined
 
-    layers, opened = parse_layers(tuned.pooling.layers), type(transformer.model).__name__
+    layers = parse_layers(tuned.pooling.layers)
+    bounds = ["" if bound is None else str(bound) for bound in (layers.start, layers.stop)]
+    opener = "AutoModel"
+    opened = type(transformer.model).__name__
+    if opened.endswith("EncoderModel"):
+        opener = opened
+    adapter = ""
+    if backbone and is_adapted(transformer.adapted):
+        adapter = named_base(backbone)["base_model_name_or_path"]
+    dense_folders = [path.name for path in folder.glob("*_Dense")]
+    _, transformation = split_post(tuned.spec, tuned=True)
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
-    text = environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    text = template.render(
         metadata=_metadata(tuned, backbone),
         name=tuned.folder.resolve().name,
         tuned=tuned,
@@ -94,18 +105,14 @@ def write_card(
         prompt=prefix(tuned.pooling.prompt),
         max_length=kept_length(transformer, tuned.pooling),
         corpus=tuned.corpus["name"].removeprefix("./"),
-        opener=opened if opened.endswith("EncoderModel") else "AutoModel",
+        opener=opener,
         half=transformer.half,
         pads=transformer.traits.pads,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
-        post=str(split_post(tuned.spec, tuned=True)[1]),
-        dense=next((path.name for path in folder.glob("*_Dense")), ""),
-        adapter=named_base(backbone)["base_model_name_or_path"]
-        if backbone and is_adapted(transformer.adapted)
-        else "",
-        layers=":".join(
-            "" if bound is None else str(bound) for bound in (layers.start, layers.stop)
-        ),
+        post=str(transformation),
+        dense=dense_folders[0] if dense_folders else "",
+        adapter=adapter,
+        layers=":".join(bounds),
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 
