@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from os.path import abspath, expanduser, isdir
 from pathlib import Path
@@ -112,9 +112,8 @@ def plan_tuning(
     resolve_method(spec, level, None, plugins)
     name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
-        task = plugins.tasks[abspath(expanduser(texts))]
         name = printable(f"./{Path(texts).name}")
-        texts = list(task.documents(task.load(folders.data)))
+        texts = _documents(texts, plugins, folders)
     elif isinstance(texts, str | Path):
         read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
     tokenizer = checked_tokenizer(locate(spec, "en", folders.offline))
@@ -145,34 +144,48 @@ def plan_tuning(
         half=model.path is not None and maker.examiner.files.family(model.path).half,
         cuts_at_left=tokenizer.truncation_side == "left",
     )
+    for note in _notes_on_model(spec, model):
+        reporter.note(note)
+    precision = compute.precisions["encoding"]
+    if model.recipe.lora and not merge:
+        # A frozen backbone stays as it was in the tuning: it may not fit in float32.
+        precision = model.precision
+    # The held-out texts stand beside those to tune on, and are part of the corpus's identity.
+    held_out_texts = read.aside()
+    digest = checksum("\n".join(held_out_texts)) if held_out_texts else ""
+    corpus = replace(maker.corpora.strings[model.corpus], held_out=held_out_texts)
+    ref = replace(model.corpus, held_out=digest)
+    return TuningJob(
+        spec=spec,
+        texts=read,
+        seed=seed,
+        output=output,
+        force=force,
+        merge=merge,
+        model=replace(model, corpus=ref),
+        recipe=model.recipe,
+        pooling=pooling,
+        precision=precision,
+        corpora={**maker.corpora.strings, ref: corpus},
+    )
+
+
+def _documents(folder: str | Path, plugins: Plugins, folders: Folders) -> list[str]:
+    """Return the documents of a folder of own data."""
+    task = plugins.tasks[abspath(expanduser(folder))]
+    return list(task.documents(task.load(folders.data)))
+
+
+def _notes_on_model(spec: EncoderSpec, model: ModelRef) -> Iterator[str]:
+    """Yield what a user should know of the model before it is tuned."""
     if own_readout(spec).get("post") and not model.posts:
-        reporter.note(
+        yield (
             f"{spec}: the transformation of {spec.backbone} is of its own vectors, and is left out "
             "(post=whiten makes a new one)"
         )
     if model.traits.pads:
         hint = "other libraries compute its vectors from one text at a time (batch_size=1)"
-        reporter.note(f"the vectors of {spec} depend on padding: {hint}")
-    alone = bool(model.recipe.lora) and not merge
-    # A frozen backbone stays as it was in the tuning: it may not fit in float32.
-    precision = model.precision if alone else compute.precisions["encoding"]
-    aside = read.aside()
-    ref = replace(model.corpus, held_out=checksum("\n".join(aside)) if aside else "")
-    strings = maker.corpora.strings
-    corpora = strings | {ref: replace(strings[model.corpus], held_out=aside)}
-    return TuningJob(
-        spec,
-        read,
-        seed,
-        output,
-        force,
-        merge,
-        replace(model, corpus=ref),
-        model.recipe,
-        pooling,
-        precision,
-        corpora,
-    )
+        yield f"the vectors of {spec} depend on padding: {hint}"
 
 
 def tune_texts(
