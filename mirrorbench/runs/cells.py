@@ -89,29 +89,27 @@ class ModelRef:
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             return {"system": self.spec.backbone, "fingerprint": self.fingerprint, **self._files}
-        backbone = {
-            "backbone": self.fingerprint,
-            **self._files,
-            **({"equal_lengths": True} if self.traits.pads else {}),
-        }
+        identity: dict[str, Any] = {"backbone": self.fingerprint, **self._files}
+        if self.traits.pads:
+            identity["equal_lengths"] = True
         if self.recipe is None or self.corpus is None:
-            return {**backbone, **({"attention": self.attention} if self.attention else {})}
-        return {
-            **backbone,
+            if self.attention:
+                identity["attention"] = self.attention
+            return identity
+        identity |= {
             "method": self.method,
             "recipe": self.recipe.to_json(),
             "corpus": self.corpus.sha256,
             "seed": self.seed,
             "protocol": self.protocol,
             "precision": self.precision,
-            **({"deterministic": True} if self.deterministic else {}),
-            **(
-                {"held_out": self.corpus.held_out}
-                if self.corpus.held_out and self.recipe.stop == "auto"
-                else {}
-            ),
             "computation": COMPUTATION,
         }
+        if self.deterministic:
+            identity["deterministic"] = True
+        if self.corpus.held_out and self.recipe.stop == "auto":
+            identity["held_out"] = self.corpus.held_out
+        return identity
 
     @property
     def _files(self) -> dict[str, str]:
@@ -168,10 +166,9 @@ class Cell:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that determine the cell's numbers."""
-        pooling = self.pooling
-        return {
+        identity = {
             "weights": self.model.identity(),
-            "readout": pooling.identity if pooling else None,
+            "readout": self.pooling.identity if self.pooling else None,
             "precision": self.precision,
             "task": self.task,
             "task_version": self.task_version,
@@ -179,10 +176,15 @@ class Cell:
             "protocol": self.protocol,
             "seed": self.seed,
             "computation": COMPUTATION,
-            **({"post": self._post()} if self.model.posts else {}),
-            **({"limit": self.limit} if self.limit else {}),
-            **({"overlap": "parts"} if any(corpus.parts for corpus in self.model.corpora) else {}),
         }
+        if self.model.posts:
+            identity["post"] = self._post()
+        if self.limit:
+            identity["limit"] = self.limit
+        if any(corpus.parts for corpus in self.model.corpora):
+            # Results from before parts were counted have another overlap.
+            identity["overlap"] = "parts"
+        return identity
 
     def _post(self) -> dict[str, Any]:
         return {language: post.identity() for language, post in self.model.posts}
@@ -194,23 +196,29 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """Return the ``cell`` object of a result file."""
-        recipe, corpus = self.model.recipe, next(iter(self.model.corpora), None)
-        return {
+        recipe = self.model.recipe
+        corpora = self.model.corpora
+        corpus = None
+        if corpora:
+            first = corpora[0]
+            corpus = {"name": first.name, "sha256": first.sha256, "n": first.n}
+        cell = {
             "spec": str(self.spec),
             "method": self.model.method,
             "recipe": recipe.to_json() if recipe else None,
-            "corpus": {"name": corpus.name, "sha256": corpus.sha256, "n": corpus.n}
-            if corpus
-            else None,
+            "corpus": corpus,
             "seed": self.seed,
             "task": self.task,
             "level": self.level,
             "protocol": self.protocol,
             "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
             "computation": COMPUTATION,
-            **({"post": self._post()} if self.model.posts else {}),
-            **({"name": self.name} if self.name else {}),
         }
+        if self.model.posts:
+            cell["post"] = self._post()
+        if self.name:
+            cell["name"] = self.name
+        return cell
 
 
 CellGroup = tuple[Cell, ...]
