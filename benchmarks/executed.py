@@ -1,9 +1,9 @@
 """Count what one score executes: modules and functions of mirrorbench that a run of one cell calls.
 
-    python benchmarks/executed.py [--list] [--check CONTRIBUTING.md]
+    python benchmarks/executed.py [--tuned] [--list] [--check CONTRIBUTING.md]
 
 The command is ``mirrorbench run -e tiny+base:pooling=mean -t quick-sts --offline`` with empty cache and results, in this
-process. Functions are counted once, however often they are called, in all threads; methods and lambdas are functions,
+process; with ``--tuned`` it is the README's first run with the model inside the package. Functions are counted once, however often they are called, in all threads; methods and lambdas are functions,
 comprehensions and what only an import executes are not. With ``--list``, the functions of each module follow. With
 ``--check``, the modules that a page does not name (`` `runs.plan` ``) are printed, and are an error.
 """
@@ -21,12 +21,13 @@ import sys
 import tempfile
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 COMMAND = ("run", "-e", "tiny+base:pooling=mean", "-t", "quick-sts", "--offline")
+TUNED = ("run", "-e", "tiny", "-t", "quick-simlex", "--baselines", "--offline")
 
 
 @contextlib.contextmanager
@@ -47,15 +48,15 @@ def recorded_calls() -> Iterator[set[CodeType]]:
         threading.setprofile(None)
 
 
-def run_once(folder: Path) -> set[CodeType]:
-    """Run the command with empty caches below ``folder``; return the code of all functions that it called.
+def run_once(folder: Path, command: Sequence[str]) -> set[CodeType]:
+    """Run a command with empty caches below ``folder``; return the code of all functions that it called.
 
     Raises:
         SystemExit: The command failed; its output is the message.
     """
     os.environ["MIRRORBENCH_CACHE"] = str(folder / "cache")
     os.environ["MIRRORBENCH_DATA"] = str(folder / "data")
-    sys.argv = ["mirrorbench", *COMMAND, "--output", str(folder / "results")]
+    sys.argv = ["mirrorbench", *command, "--output", str(folder / "results")]
     output = io.StringIO()
     with recorded_calls() as calls, contextlib.redirect_stdout(output):
         from mirrorbench.cli import main
@@ -103,10 +104,13 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--list", action="store_true", help="also print the functions by module")
+    parser.add_argument("--tuned", action="store_true", help="tune, with baselines")
     parser.add_argument("--check", type=Path, help="page that has to name all modules")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        functions = functions_by_module(run_once(Path(folder)))
+        functions = functions_by_module(
+            run_once(Path(folder), TUNED if arguments.tuned else COMMAND)
+        )
     names = [name for name in sys.modules if name.partition(".")[0] == "mirrorbench"]
     called = sum(len(names) for names in functions.values())
     print("| modules imported | modules with a called function | functions called | Python |")

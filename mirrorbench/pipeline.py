@@ -95,8 +95,9 @@ def execute_plan(
         reporter.failure(failure)
     stored = find_stored(plan, folders.results, reporter)
     groups = groups_without(stored, plan)
-    computed = compute_groups(groups, plan, plugins, folders, compute, reporter)
-    return collect(plan, stored, computed, reporter)
+    # Outcomes come one by one: what is computed is stored, and reported, before the next cell begins.
+    outcomes = compute_groups(groups, plan, plugins, folders, compute, reporter)
+    return collect(plan, stored, outcomes, reporter)
 
 
 def find_stored(plan: Plan, results: ResultStore, reporter: Reporter) -> dict[Cell, Result]:
@@ -150,17 +151,17 @@ def compute_groups(
 def collect(
     plan: Plan,
     stored: Mapping[Cell, Result],
-    computed: Generator[CellOutcome, None, None],
+    outcomes: Generator[CellOutcome, None, None],
     reporter: Reporter,
 ) -> Outcome:
-    """Collect the results of a plan in its order, and its failures."""
+    """Take the outcomes of cells as they are computed; return the results of a plan in its order, and its failures."""
     done = dict(stored)
     failures = list(plan.failures)
     predictions: dict[str, Predictions] = {}
     n_computed = 0
     # Closing ends the executor's workers now, not at garbage collection.
-    with closing(computed):
-        for item in computed:
+    with closing(outcomes):
+        for item in outcomes:
             if isinstance(item.outcome, Failure):
                 failures.append(item.outcome)
                 reporter.failure(item.outcome)

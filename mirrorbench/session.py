@@ -582,10 +582,30 @@ class Session:
 
 
 def _objects(encoders: Any) -> dict[EncoderSpec, Encoder]:
-    """Return the encoders that are passed as objects, by the specs of their rows."""
+    """Return the encoders that are passed as objects, by the specs of their rows.
+
+    Raises:
+        UsageError: another encoder has the name of an object, so that a table could not tell them apart.
+    """
     if not isinstance(encoders, list | tuple):
         return {}
-    return {one.spec: one.encoder for one in encoders if isinstance(one, NamedEncoder)}
+    objects = [one for one in encoders if isinstance(one, NamedEncoder)]
+    names = {one.name for one in objects}
+    for other in encoders:
+        if not isinstance(other, NamedEncoder) and _backbone_name(other) in names:
+            raise UsageError(
+                f"an object has the name of another encoder, {other}",
+                "Pass another name for the object.",
+            )
+    return {one.spec: one.encoder for one in objects}
+
+
+def _backbone_name(encoder: str | Path | EncoderSpec) -> str:
+    """Return the backbone that a spec names; empty for a label of a row, which is no spec."""
+    try:
+        return as_spec(encoder).backbone
+    except UsageError:
+        return ""
 
 
 def _checked_tuning_texts(texts: Any) -> list[Any]:

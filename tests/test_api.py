@@ -128,3 +128,12 @@ def test_an_object_may_have_any_name(name: str) -> None:
         str(EncoderSpec(f"{name} 2")),
     ]
     assert len({result.main_score for result in board.results}) == 1
+
+
+@pytest.mark.parametrize("other", ["tiny", "tiny+base", "tiny+mirror:epochs=2"])
+def test_an_object_cannot_pass_for_another_encoder(other: str) -> None:
+    """Its scores would stand in the other's rows, or on its ladder."""
+    encoder = Mock(spec=["encode"])
+    with pytest.raises(UsageError, match="an object has the name of another encoder, tiny"):
+        mirrorbench.evaluate([encoder, other], "cats", name=["tiny", ""])
+    assert not encoder.encode.called

@@ -16,7 +16,11 @@ from typing import Any
 
 MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.core.checksums": ("mirrorbench.storage.checksums",),
-    "mirrorbench.core.files": ("mirrorbench.storage.files", "mirrorbench.storage.leases"),
+    "mirrorbench.core.files": (
+        "mirrorbench.storage.files",
+        "mirrorbench.storage.leases",
+        "mirrorbench.storage.output_folders",
+    ),
     "mirrorbench.core.inputs": ("mirrorbench.core.encoder_protocol", "mirrorbench.core.vectors"),
     "mirrorbench.core.shown": ("mirrorbench.core.quoting",),
     "mirrorbench.data.cardfile": ("mirrorbench.data.card_files",),
@@ -47,10 +51,11 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.reports.papers": ("mirrorbench.papers",),
     "mirrorbench.reports.papers.targets": ("mirrorbench.papers.targets",),
     "mirrorbench.runs.cache": ("mirrorbench.storage.cache",),
+    "mirrorbench.runs.cache_entries": ("mirrorbench.storage.cache_entries",),
     "mirrorbench.runs.loading": ("mirrorbench.workspace_functions",),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
-    "mirrorbench.runs.results": ("mirrorbench.storage.results",),
-    "mirrorbench.runs.run": ("mirrorbench.workspace_functions",),
+    "mirrorbench.runs.results": ("mirrorbench.storage.results", "mirrorbench.runs.outcomes"),
+    "mirrorbench.runs.run": ("mirrorbench.workspace_functions", "mirrorbench.runs.corpus_overlap"),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
 """Modules that have the names of a path of before."""

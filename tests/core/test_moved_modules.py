@@ -26,6 +26,7 @@ LISTED = {
     "reports.papers": "Tables",
     "reports.papers.targets": "AskedAnalysis",
     "runs.cache": "CACHE_FOLDERS STATEMENT Cache",
+    "runs.cache_entries": "entries",
     "runs.results": "Result hidden_id read_predictions read_result read_results result_files",
     "runs.run": "execute_plan load_encoder make_plan",
     "runs.loading": "EncoderLoader",

@@ -1,4 +1,4 @@
-"""A user's own pairs in plain tables: of texts, or of words in context."""
+"""Pairs in plain tables, of data sets and of a user's own: of texts, or of words in context."""
 
 from __future__ import annotations
 
