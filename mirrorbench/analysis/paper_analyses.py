@@ -19,9 +19,11 @@ from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.folders import Folders
-from mirrorbench.runs.outcomes import Failure, Outcome, Reporter, predictions_of
-from mirrorbench.storage.results import Result
-from mirrorbench.tasks.base import Scores
+from mirrorbench.runs.outcomes import Failure, Outcome, Reporter
+from mirrorbench.storage.results import Predictions, Result
+
+_NO_ITEMS: Predictions = {name: np.empty(0) for name in ("ids", "scores", "gold")}
+"""The predictions of an analysis, which scores no items."""
 
 
 def measure(
@@ -82,8 +84,7 @@ def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool
     started = time.perf_counter()
     for values in analyses.run_analysis(study, asked.name, given).values.values():
         result = _result(cell, values, asked.value, time.perf_counter() - started, study.compute)
-        no_items = predictions_of(Scores(result.metrics, [], np.empty(0), np.empty(0)))
-        return store.write(cell, result, no_items), False
+        return store.write(cell, result, _NO_ITEMS), False
     return None, False
 
 

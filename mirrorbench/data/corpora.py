@@ -90,6 +90,11 @@ class Corpus:
         return replace(self, texts=texts, sha256=corpus_checksum(texts))
 
 
+def corpus_name(corpus: str | Path | GeneratedCorpus) -> str:
+    """Return the name of a corpus, or its path."""
+    return corpus.name if isinstance(corpus, GeneratedCorpus) else str(corpus)
+
+
 def read_corpus(
     name_or_path: str | Path | GeneratedCorpus,
     store: DataStore,
@@ -120,9 +125,10 @@ def read_corpus(
             (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of joined corpora is drawn from.
         note: called with remarks on how a file is read.
     """
-    own = isinstance(name_or_path, GeneratedCorpus)
-    name = name_or_path.name if isinstance(name_or_path, GeneratedCorpus) else str(name_or_path)
-    if own or isinstance(name_or_path, Path) or len(parts := _parts(name, cards)) == 1:
+    name = corpus_name(name_or_path)
+    # Only names can be joined.
+    parts = _parts(name, cards) if isinstance(name_or_path, str) else [name]
+    if len(parts) == 1:
         source, lines = _source_and_lines(name_or_path, store, cards, strip, note)
         if not lines:
             raise DataFormatError(

@@ -53,7 +53,9 @@ class ExaminedModel:
     reads_pairs: bool = False
 
 
-class _ModelKey(NamedTuple):
+class ModelKey(NamedTuple):
+    """What decides the model of a row: the row, and the texts that it reads."""
+
     row: EncoderSpec
     level: str
     language: str
@@ -65,26 +67,27 @@ class Examined:
     """What is known of the models of a request.
 
     Attributes:
+        models: the model of each row and kind of text, or the error that its examination raised.
         rows: of the table, each with the levels of the tasks on which it is evaluated.
-        names: what the user calls some of them.
+        names: what the user calls some of the rows.
         systems: encoder systems that were opened, for the run.
     """
 
+    models: Mapping[ModelKey, ExaminedModel | BaseException]
+    systems: OpenedSystems
     rows: Mapping[EncoderSpec, set[str]] = field(default_factory=dict)
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
-    systems: OpenedSystems = field(default_factory=OpenedSystems)
-    _models: dict[_ModelKey, ExaminedModel | BaseException] = field(default_factory=dict)
 
     def model(self, row: EncoderSpec, purpose: Purpose, language: str) -> ExaminedModel:
-        """Return the model of a row for texts of a language; an error that prevented to know it is raised."""
-        outcome = self._models[_ModelKey(row, purpose.level, language, purpose.max_length)]
+        """Return the model of a row for texts of a language, or raise the error of its examination."""
+        outcome = self.models[ModelKey(row, purpose.level, language, purpose.max_length)]
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
 
 class Examiner:
-    """Examines the models of requests, each once.
+    """Finds out what planning has to know of models.
 
     Args:
         plugins: with encoders, methods, poolings, tasks.
@@ -117,37 +120,40 @@ class Examiner:
 
     @cached_property
     def _loader(self) -> EncoderLoader:
-        """Opens encoder systems; made at the first one, since it enters a GPU."""
+        """Return the loader of encoder systems. It is made for the first one, since it enters the GPU."""
         return EncoderLoader(self.plugins, self.folders, self.compute, self.reporter, self.systems)
 
     def examine(self, request: Request, tasks: Sequence[Task]) -> Examined:
-        """Examine the models of all rows of a request; a wrong request is a ``UsageError``, before the next model."""
-        requested = RequestedRows(request, tasks, self.plugins, self.files, self.corpora)
-        examined = Examined(requested.levels(), requested.names(), self.systems)
-        for row, levels in examined.rows.items():
-            for task in tasks:
-                if task.level in levels:
-                    self.add(request, row, Purpose.of(task), examined)
-        return examined
-
-    def add(self, request: Request, row: EncoderSpec, purpose: Purpose, examined: Examined) -> None:
-        """Examine the models of a row for a purpose; an error is kept in the place of the model.
+        """Examine the models of all rows of a request.
 
         Raises:
-            UsageError: the row is wrong, and must be in the table.
+            UsageError: a row is wrong, and must be in the table. The models after it are not looked at.
         """
-        for language in purpose.languages_of_models(row):
-            key = _ModelKey(row, purpose.level, language, purpose.max_length)
-            if key in examined._models:
-                continue
-            try:
-                examined._models[key] = self._model(request, key)
-            except (Exception, SystemExit) as error:  # plugins may raise anything
-                if isinstance(error, UsageError) and not request.may_lack(row):
-                    raise
-                examined._models[key] = error
+        requested = RequestedRows(request, tasks, self.plugins, self.files, self.corpora)
+        rows = requested.levels()
+        keys: dict[ModelKey, None] = {}
+        for row, levels in rows.items():
+            for task in tasks:
+                if task.level in levels:
+                    keys.update(dict.fromkeys(_keys_of(row, Purpose.of(task))))
+        models = {key: self._outcome(request, key) for key in keys}
+        return Examined(models, self.systems, rows, requested.names())
 
-    def _model(self, request: Request, key: _ModelKey) -> ExaminedModel:
+    def examine_row(self, request: Request, row: EncoderSpec, purpose: Purpose) -> Examined:
+        """Examine the models of one row, which has no tasks; errors are as of ``examine``."""
+        models = {key: self._outcome(request, key) for key in _keys_of(row, purpose)}
+        return Examined(models, self.systems)
+
+    def _outcome(self, request: Request, key: ModelKey) -> ExaminedModel | BaseException:
+        """Return a model, or the error of its examination; raise a ``UsageError`` about a row that must be in the table."""
+        try:
+            return self._model(request, key)
+        except (Exception, SystemExit) as error:  # plugins may raise anything
+            if isinstance(error, UsageError) and not request.may_lack(key.row):
+                raise
+            return error
+
+    def _model(self, request: Request, key: ModelKey) -> ExaminedModel:
         if key.row in request.objects:
             return self._object(request, key.row)
         tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
@@ -157,10 +163,10 @@ class Examiner:
         return self._transformer(request, spec, key)
 
     def _object(self, request: Request, spec: EncoderSpec) -> ExaminedModel:
-        """Look at an encoder that the caller passed as an object."""
+        """Examine an encoder that the caller passed as an object."""
         precision = request.precision_of("encoding", self.compute.precisions)
         encoder = request.objects[spec]
-        self.systems.get((spec, None, precision), lambda: encoder)
+        self.systems.keep((spec, None, precision), encoder)
         untuned = ModelRef(spec, encoder.fingerprint)
         return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))
 
@@ -180,31 +186,45 @@ class Examiner:
         untuned = ModelRef(spec, system.fingerprint, path, spec.method, code=code)
         return ExaminedModel(untuned, reads_pairs=reads_pairs(system))
 
-    def _transformer(self, request: Request, spec: EncoderSpec, key: _ModelKey) -> ExaminedModel:
-        """Look at a backbone that is read as it is, or tuned."""
+    def _transformer(self, request: Request, spec: EncoderSpec, key: ModelKey) -> ExaminedModel:
+        """Examine a backbone that is read as it is, or tuned."""
         path = self.files.locate(spec, key.language)
         method = self.plugins.methods[spec.method]
         recipe, pooling = recipe_and_readout(
             spec, key.level, request.protocol, self.plugins, self.files, path, key.max_length
         )
-        traits = self.files.family(path).traits
-        weights = fingerprint(path)
-        parts = [("register_methods", spec.method), ("register_poolings", pooling.mode)]
+        registered_parts = [
+            ("register_methods", spec.method),
+            ("register_poolings", pooling.mode),
+        ]
         if method.tunes:
-            parts.append(("register_losses", recipe.loss))
-            parts += [("register_augmentations", name) for name, _ in recipe.augment]
+            registered_parts.append(("register_losses", recipe.loss))
+            for augmentation, _ in recipe.augment:
+                registered_parts.append(("register_augmentations", augmentation))
         untuned = ModelRef(
             spec,
-            weights,
+            fingerprint(path),
             path,
             spec.method,
             attention=recipe.attention,
-            traits=traits,
-            code=self._code(parts),
+            traits=self.files.family(path).traits,
+            code=self._code(registered_parts),
         )
         return ExaminedModel(untuned, pooling, recipe if method.tunes else None)
 
-    def _code(self, names: Sequence[tuple[str, str]]) -> str:
-        """Return the checksum of the plugin files that registered names, each with its hook; empty without any."""
-        found = {self.plugins.checksum_of_file(hook, name) for hook, name in names} - {""}
-        return digest({"files": sorted(found)}) if found else ""
+    def _code(self, registered_parts: Sequence[tuple[str, str]]) -> str:
+        """Return the checksum of the plugin files that registered parts; empty if no file did.
+
+        ``registered_parts``: the hook and the name of each.
+        """
+        checksums = {self.plugins.checksum_of_file(hook, name) for hook, name in registered_parts}
+        checksums.discard("")
+        return digest({"files": sorted(checksums)}) if checksums else ""
+
+
+def _keys_of(row: EncoderSpec, purpose: Purpose) -> list[ModelKey]:
+    """Return the keys of a row's models: one for each language that has a backbone of its own."""
+    return [
+        ModelKey(row, purpose.level, language, purpose.max_length)
+        for language in purpose.languages_of_models(row)
+    ]

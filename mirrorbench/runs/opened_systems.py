@@ -24,6 +24,10 @@ class OpenedSystems:
             self._opened[key] = open_system()
         return self._opened[key]
 
+    def keep(self, key: SystemKey, encoder: Encoder) -> None:
+        """Keep an encoder that is open already."""
+        self._opened[key] = encoder
+
     def take(self, key: SystemKey, open_system: Callable[[], Encoder]) -> Encoder:
         """Return the encoder of a key, and forget it, so that it is freed after its cells."""
         encoder = self.get(key, open_system)

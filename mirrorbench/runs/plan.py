@@ -234,26 +234,25 @@ class Planner:
         languages = purpose.languages_of_models(spec)
         if len(languages) > 1:
             return self._joined(request, spec, purpose, examined)
-        found = examined.model(spec, purpose, languages[0])
+        model = examined.model(spec, purpose, languages[0])
         # The corpus of the spec, of the run, or of the task; without any that of level and languages.
         named = spec.get("corpus")
         corpus = str(named) if named else request.corpus or purpose.corpus
         purpose = replace(purpose, corpus=corpus)
-        if found.recipe is None:
-            planned = [PlannedModel(found.untuned, found.pooling)]
-        else:
-            planned = self._tuned(request, found, purpose)
-        plain, transformation = split_post(spec, found.recipe is not None)
+        is_tuned = model.recipe is not None
+        planned = [PlannedModel(model.untuned, model.pooling)]
+        if is_tuned:
+            planned = self._tuned(request, model, purpose)
+        plain, transformation = split_post(spec, is_tuned)
         if transformation is None:
             return planned
-        if found.reads_pairs:
+        if model.reads_pairs:
             raise UsageError(
                 f"{spec}: {plain.backbone} has scores of pairs, and no vectors to transform",
                 f"Write {plain}",
             )
-        tuned = found.recipe is not None
-        posts = self._posts(spec, transformation, planned[0].model, purpose, tuned)
-        return [PlannedModel(replace(model, posts=posts), pooling) for model, pooling in planned]
+        posts = self._posts(spec, transformation, planned[0].model, purpose, is_tuned)
+        return [PlannedModel(replace(ref, posts=posts), pooling) for ref, pooling in planned]
 
     def _joined(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
@@ -276,26 +275,26 @@ class Planner:
         return joined
 
     def _tuned(
-        self, request: Request, found: ExaminedModel, purpose: Purpose
+        self, request: Request, model: ExaminedModel, purpose: Purpose
     ) -> list[PlannedModel]:
         """Plan the tuning of a backbone, once for each seed."""
-        assert found.recipe is not None
-        spec = found.untuned.spec
+        assert model.recipe is not None
+        spec = model.untuned.spec
         level = self.plugins.methods[spec.method].levels.get(purpose.level, purpose.level)
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
-        ref = self.corpora.read(spec, name, found.recipe.clean_corpus)
+        ref = self.corpora.read(spec, name, model.recipe.clean_corpus)
         check_lines(spec, name, self.corpora.strings[ref].texts)
         # On a CPU all algorithms repeat.
         repeats = self.compute.deterministic and self.compute.planned_device != "cpu"
         tuned = replace(
-            found.untuned,
-            recipe=found.recipe,
+            model.untuned,
+            recipe=model.recipe,
             corpus=ref,
             protocol=request.protocol,
             deterministic=repeats,
             precision=request.precision_of("tuning", self.compute.precisions),
         )
-        return [PlannedModel(replace(tuned, seed=seed), found.pooling) for seed in request.seeds]
+        return [PlannedModel(replace(tuned, seed=seed), model.pooling) for seed in request.seeds]
 
     def _posts(
         self,

@@ -6,7 +6,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import check_corpus
 from mirrorbench.runs.compute import Compute
-from mirrorbench.runs.examination import Examined, Examiner
+from mirrorbench.runs.examination import Examiner
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.plan import Plan, PlannedModel, Planner
@@ -61,6 +61,5 @@ class PlanMaker:
 
     def models(self, request: Request, spec: EncoderSpec, purpose: Purpose) -> list[PlannedModel]:
         """Plan the models of a row without tasks: one for each seed, a single one if nothing is tuned."""
-        examined = Examined(systems=self.examiner.systems)
-        self.examiner.add(request, spec, purpose, examined)
+        examined = self.examiner.examine_row(request, spec, purpose)
         return self.planner.models(request, spec, purpose, examined)

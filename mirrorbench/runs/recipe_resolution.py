@@ -11,7 +11,7 @@ from typing import Any
 from mirrorbench.core.errors import TuningError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
-from mirrorbench.data.corpora import GeneratedCorpus
+from mirrorbench.data.corpora import GeneratedCorpus, corpus_name
 from mirrorbench.data.readers.line_parts import pairs_of
 from mirrorbench.models import backbones, sentence_transformer_files
 from mirrorbench.models.families import PLAIN, Family, can_checkpoint, positions_of
@@ -224,8 +224,7 @@ def _tuning_problems(
 
 def check_lines(spec: EncoderSpec, corpus: str | GeneratedCorpus, lines: Sequence[str]) -> None:
     """Raise a ``UsageError`` where a method of pairs is to tune on texts, or one of texts on pairs."""
-    name = corpus if isinstance(corpus, str) else corpus.name
-    pairs = pairs_of(lines, name, raw=spec.method != PAIRS)
+    pairs = pairs_of(lines, corpus_name(corpus), raw=spec.method != PAIRS)
     if spec.method == PAIRS and not pairs:
         problem = f"{spec} tunes on pairs, but the lines are no pairs"
         raise UsageError(problem, "Write text1||text2, or name two columns.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
@@ -44,7 +45,7 @@ class RequestedRows:
         has_baselines = False
         for spec in self.request.encoders:
             for level in self._levels_of_tasks():
-                ladder = self._ladder(spec, level)
+                ladder = self._ladders[spec, level]
                 if self.request.baselines and len(ladder) > 1 and spec.get("post") is None:
                     dimensions = self.files.dimensions(spec)
                     ladder = with_baselines(spec, ladder, level, self.plugins, dimensions)
@@ -61,17 +62,29 @@ class RequestedRows:
     def names(self) -> dict[EncoderSpec, str]:
         """Return the user's names of the encoders that are a single row."""
         names: dict[EncoderSpec, str] = {}
-        for spec, name in self.request.names.items():
-            rows = {row for level in self._levels_of_tasks() for row in self._ladder(spec, level)}
+        for spec in self.request.encoders:
+            name = self.request.names.get(spec)
+            rows: set[EncoderSpec] = set()
+            for level in self._levels_of_tasks():
+                rows.update(self._ladders[spec, level])
             if len(rows) == 1 and name:
                 names[rows.pop()] = name
         return names
+
+    @cached_property
+    def _ladders(self) -> dict[tuple[EncoderSpec, str], tuple[EncoderSpec, ...]]:
+        """The rows of each encoder on tasks of each level, without baselines."""
+        return {
+            (spec, level): self._ladder(spec, level)
+            for spec in self.request.encoders
+            for level in self._levels_of_tasks()
+        }
 
     def _levels_of_tasks(self) -> list[str]:
         return list(dict.fromkeys(task.level for task in self.tasks))
 
     def _ladder(self, spec: EncoderSpec, level: str) -> tuple[EncoderSpec, ...]:
-        """Return the rows of an encoder, without baselines: a ladder, on own data alone its untuned row."""
+        """Return the ladder of an encoder, without baselines; if all tasks are own data, its untuned row."""
         request = self.request
         if spec in request.objects:
             return (spec,)
@@ -83,10 +96,10 @@ class RequestedRows:
         return ladder
 
     def _holds_pairs(self, spec: EncoderSpec) -> bool:
-        """Whether the request's corpus holds pairs; not where it cannot be read, which its rows report."""
+        """Whether the request's corpus holds pairs. A corpus that cannot be read is reported where its rows are planned."""
         try:
-            read = self.corpora.strings[self.corpora.read(spec, self.request.corpus)]
-            return bool(pairs_of(read.texts, read.name))
+            corpus = self.corpora.strings[self.corpora.read(spec, self.request.corpus)]
+            return bool(pairs_of(corpus.texts, corpus.name))
         except UsageError:
             raise
         except Exception:
