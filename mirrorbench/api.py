@@ -1,4 +1,7 @@
-"""The functions of ``mirrorbench``: each makes a ``Session`` for one call."""
+"""The functions of ``mirrorbench``: each makes a ``Session`` for one call.
+
+All of them take the settings of ``mirrorbench.Session`` as further keyword arguments: ``device="cpu"``, ``cache=...``.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,21 @@ class FailureWarning(UserWarning):
 def load(
     spec: str | Path, level: str = "sentence", **settings: Unpack[SettingsFields]
 ) -> TextEncoder:
-    """Load an encoder from its spec: ``Session.load``.
+    """Load an encoder from its spec; a tuned encoder is taken from the cache, or tuned now with seed 0.
+
+    Args:
+        spec: as on the command line (``roberta+mirror``), or the directory of a model. A bare backbone is read by mean
+            pooling, at level ``wic`` at the target word in the top four layers.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; it picks the recipe and the corpus of a tuned encoder.
+        **settings: those of ``mirrorbench.Session``.
+
+    Returns:
+        An object whose ``encode(texts)`` returns float32 vectors of shape (len(texts), dimensions).
+
+    Raises:
+        UsageError: the spec is malformed.
+        ModelUnavailableError: the files of the backbone are missing and cannot be downloaded.
+        DataUnavailableError: the tuning corpus is missing and cannot be downloaded.
 
     Example:
         >>> import mirrorbench
@@ -61,7 +78,30 @@ def tune(
     reporter: Reporter | None = None,
     **settings: Unpack[SettingsFields],
 ) -> TunedEncoder:
-    """Tune a language model on texts of your own, as ``mirrorbench tune`` does: ``Session.tune``.
+    """Tune a language model on your own texts and write the encoder as a directory, as ``mirrorbench tune`` does.
+
+    Args:
+        texts: a file, a folder of own data (its documents), a list of texts, or a list of pairs of texts.
+        encoder: a spec; without a method it is tuned by Mirror-BERT. The two texts of a pair are the two views.
+        output: the directory to write; ``mirrorbench.load``, ``SentenceTransformer`` and
+            ``AutoModel.from_pretrained`` open it.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; it picks the recipe.
+        columns: names of columns in a file: one for texts, two for pairs.
+        seed: seed of the tuning and of the choice of held-out texts.
+        held_out: number of texts that are not tuned on but reported on; by default 500, at most a tenth of all.
+        force: replace an encoder that is already in ``output``.
+        merge: with the key ``lora``, write a whole model; otherwise only the adapter, which names its backbone.
+        reporter: receives progress.
+        **settings: those of ``mirrorbench.Session``.
+
+    Returns:
+        The directory, the recipe, and the report on the held-out texts.
+
+    Raises:
+        UsageError: the spec is malformed, or ``output`` is not empty.
+        StorageError: ``output`` cannot be written; this is checked before anything is computed.
+        ModelUnavailableError: the files of the backbone are missing and cannot be downloaded.
+        TuningError: there are too few texts.
 
     Example:
         >>> import mirrorbench
@@ -97,9 +137,32 @@ def run(
     reporter: Reporter | None = None,
     **settings: Unpack[SettingsFields],
 ) -> Leaderboard:
-    """Train, evaluate and store, as ``mirrorbench run`` does: ``Session.run``, with results in ``output``.
+    """Train and evaluate encoders and store the results, as ``mirrorbench run`` does.
 
-    Cells that fail are named by a ``FailureWarning``; all of them are in ``failures``.
+    Results that ``output`` has already are not computed again. A cell that fails stops no other cell.
+
+    Args:
+        encoders: specs, or labels of rows in ``output``: a list, or one string with commas. A bare backbone stands for
+            the rows of the papers: untuned, and tuned.
+        tasks: tasks and suites: a list, or one string with commas.
+        seeds: number of seeds of each tuned encoder, from 0 on.
+        corpus: name or path of the texts to tune on; by default those of each task.
+        protocol: ``paper``, or ``released`` for the choices of the authors' code where it differs.
+        baselines: also compute rows that need no labels: transformed and static vectors, other methods.
+        limit: use only this many items of each task, as a smoke test; its results lie in ``output/limit-N``.
+        output: the folder of results.
+        reporter: receives progress.
+        **settings: those of ``mirrorbench.Session``. By default one process computes everything.
+
+    Returns:
+        The leaderboard. ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame of all
+        scores, and ``failures`` names the cells that failed.
+
+    Raises:
+        UsageError: the request is wrong, such as an unknown encoder or task.
+
+    Warns:
+        FailureWarning: at least one cell failed.
 
     Example:
         >>> import mirrorbench
@@ -142,18 +205,20 @@ def evaluate(
     are in ``table.verdicts``, and as sentences below the table.
 
     Args:
-        encoder: the encoder, or a list of several; a bare backbone is the papers' ladder, on own data alone its untuned
-            row. An object computes on its own device.
+        encoder: the encoder, or a list of several. A bare backbone stands for the rows of the papers, untuned and
+            tuned; on own data alone, for its untuned row. An object computes on its own device.
         tasks: tasks, suites and paths of own data: a list, a path, or one string with commas.
-        name: the name of an object in the table, or those of all encoders; by default that of its class.
-        output: the folder of results; by default none is kept.
-        protocol: ``paper`` or ``released``.
-        margin: on own data: also test whether encoders are equal within it, between 0 and 1.
+        name: the name of an object in the table, or a list with the names of all encoders; by default that of its
+            class.
+        output: the folder of results; by default no results are kept.
+        protocol: ``paper``, or ``released`` for the choices of the authors' code where it differs.
+        margin: on own data, also test whether encoders are equal within this margin, between 0 and 1.
         reporter: receives progress.
-        **settings: as of ``Session``.
+        **settings: those of ``mirrorbench.Session``.
 
     Returns:
-        The scores: ``evaluate(model, "stsb")["stsb"]`` of one encoder, ``to_frame()`` of several.
+        The leaderboard. ``evaluate(model, "stsb")["stsb"]`` is the score of one encoder, ``to_frame()`` a DataFrame of
+        all scores.
 
     Raises:
         UsageError: the request is wrong, or the object has no ``encode``.
@@ -172,23 +237,27 @@ def evaluate(
     encoders = list(encoder) if isinstance(encoder, list | tuple) else [encoder]
     if not isinstance(name, str | list | tuple):
         raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
-    names = [name] * len(encoders) if isinstance(name, str) else list(map(str, name))
+    if isinstance(name, str):
+        names = [name] * len(encoders)
+    else:
+        names = [str(entry) for entry in name]
     if not encoders or len(names) != len(encoders):
         problem = f"{len(encoders)} encoders and {len(names)} names"
         raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
     with ExitStack() as stack:
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
         requested: list[str | EncoderSpec | NamedEncoder] = []
-        for one, label in zip(encoders, names, strict=True):
-            if isinstance(one, str | EncoderSpec):
-                requested.append(one)
-            elif isinstance(one, Path):
-                requested.append(as_spec(one))
+        for encoder, label in zip(encoders, names, strict=True):
+            if isinstance(encoder, str | EncoderSpec):
+                requested.append(encoder)
+            elif isinstance(encoder, Path):
+                requested.append(as_spec(encoder))
             else:
-                model, volatile = _identified(one)
-                if volatile:  # nothing says when its vectors change, so none of them is kept
+                model = _with_identity(encoder)
+                # Nothing says when the vectors of such an object change, so none of them is cached.
+                if isinstance(model, _UncachedEncoder):
                     settings["cache"] = stack.enter_context(TemporaryDirectory())
-                requested.append(NamedEncoder(_distinct(_label(one, label), requested), model))
+                requested.append(NamedEncoder(_distinct(_label(encoder, label), requested), model))
         session = _session(tasks, folder, settings, reporter)
         paths = as_names(tasks)
         if len(requested) > 1 and all(map(is_path_name, paths)):
@@ -208,10 +277,23 @@ def compare(
     allow_mixed: bool = False,
     margin: float | None = None,
 ) -> EncoderComparison:
-    """Compare two encoders item by item, from stored results, as ``mirrorbench compare`` does: ``Session.compare``.
+    """Compare two encoders item by item, from stored results, as ``mirrorbench compare`` does.
+
+    Args:
+        first: spec or row label of an encoder that has results; a bare backbone stands for its untuned row.
+        second: another encoder, or the same one in another folder.
+        tasks: tasks and suites; by default all for which both have results.
+        results: the folder of both encoders, or a list of two: that of the first and that of the second.
+        protocol: use only results of this protocol; by default of any.
+        allow_mixed: also compare results that were computed from different data or under different protocols.
+        margin: also test whether the two are equal within this margin, in the unit of the score, between 0 and 1.
 
     Returns:
-        The comparison; it prints as a table, and ``to_frame()`` has its numbers.
+        The comparison: for each task the difference, its confidence interval, p-value and verdict. It prints as a
+        table, and ``to_frame()`` has its numbers.
+
+    Raises:
+        UsageError: an encoder has no results, the results cannot be compared, or ``margin`` is not between 0 and 1.
 
     Example:
         >>> import mirrorbench
@@ -238,7 +320,20 @@ def leaderboard(
     *,
     allow_mixed: bool = False,
 ) -> Leaderboard:
-    """Return stored results as a table, as ``mirrorbench leaderboard`` shows them: ``Session.leaderboard``.
+    """Return stored results as a table, as ``mirrorbench leaderboard`` shows them.
+
+    ``Session.leaderboard`` has further arguments: rows, metrics, intervals, sorting, tables of the papers.
+
+    Args:
+        results: a folder of results or several, or a table that ``mirrorbench leaderboard -f json`` wrote.
+        tasks: columns: tasks and suites; by default all that have results.
+        allow_mixed: also show results of different data, models or protocols together; the notes then say so.
+
+    Returns:
+        The leaderboard, with a verdict on each step from an untuned encoder to its tuned ones.
+
+    Raises:
+        UsageError: a folder is missing, holds no results, or its results are not comparable.
 
     Example:
         >>> import mirrorbench
@@ -285,19 +380,20 @@ def _with_warning(board: Leaderboard) -> Leaderboard:
     return replace(board, failures=failures)
 
 
-def _identified(encoder: Any) -> tuple[Any, bool]:
-    """Return an object as an encoder with an identity, and whether that is made up for this call."""
+def _with_identity(encoder: Any) -> Any:
+    """Return an object as an encoder with a fingerprint; one without gets a random fingerprint for this call."""
     from uuid import uuid4
 
     from mirrorbench.models.encoder_systems import as_encoder
 
     model: Any = as_encoder(encoder)
     if model.fingerprint:
-        return model, False
-    return _Identified(model.encode, uuid4().hex), True
+        return model
+    return _UncachedEncoder(model.encode, uuid4().hex)
 
 
 def _label(encoder: Any, name: str) -> str:
+    """Return ``name``, or else the name that an object states, or that of its class."""
     label = name or getattr(encoder, "typed", "") or getattr(encoder, "name", "")
     return label if isinstance(label, str) and label else type(encoder).__name__
 
@@ -314,8 +410,8 @@ def _distinct(label: str, requested: Sequence[object]) -> str:
 
 
 @dataclass(frozen=True)
-class _Identified:
-    """An encoder without an identity of its own, under one that is used once."""
+class _UncachedEncoder:
+    """An encoder whose vectors nothing identifies, under a fingerprint that is used once."""
 
     encode: Any
     fingerprint: str

@@ -52,15 +52,23 @@ class Session:
     Args:
         results: the folder of results.
         plugins: by default the built-in and the installed ones.
-        reporter: receives progress; by default none.
-        **settings: the other fields of ``mirrorbench.runs.settings.Settings``: ``data_dir``, ``cache``, ``device``, ``precision``,
-            ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
+        reporter: receives progress; by default progress is not shown.
+        data_dir: the folder of data files; by default ``MIRRORBENCH_DATA``, or the platform's data directory.
+        cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE``, or the platform's.
+        device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
+        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
+        eval_precision: of evaluation and encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
+        offline: open no network connection.
+        deterministic: on a GPU, use only algorithms that repeat bit for bit.
+        executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
+        workers: number of worker processes; by default none beside this process, or one for each GPU.
+        address: where the executor's cluster is.
 
     Attributes:
         workspace: plugins, folders, device and reporter together, as hooks of plugins receive them.
 
     Raises:
-        UsageError: no such executor. (Device and precisions are checked when they are first needed.)
+        UsageError: the executor is unknown. Device and precisions are checked when they are first needed.
 
     Example:
         >>> from mirrorbench import Session
@@ -127,59 +135,68 @@ class Session:
     ) -> Plan:
         """Plan what ``run`` with the same arguments would compute; with ``fetch=False`` nothing is downloaded."""
         from mirrorbench import pipeline
-        from mirrorbench.core.plugins import call
-        from mirrorbench.runs.plan import Plan
 
         check_count("limit", limit)
         check_type("baselines", baselines, (bool,), "True or False")
         check_type("corpus", corpus, (str, Path), "the name of a corpus, or the path of a file")
-        corpus = str(corpus)
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         names = as_names(tasks)
-        folder = self.folders.results.root
-        if not grid:
-            request = pipeline.make_request(
+        if grid:
+            return self._plan_of_grid(
+                grid,
                 encoders,
-                names,
-                self.plugins,
-                folder,
-                seeds=tuple(range(1 if seeds is None else seeds)),
-                corpus=corpus,
-                protocol=protocol or "paper",
+                limit,
+                fetch,
+                tasks=names,
+                corpus=str(corpus),
+                protocol=protocol,
                 baselines=baselines,
-                limit=limit,
-                objects=_objects(encoders),
+                seeds=tuple(range(seeds or 0)),
             )
-            return pipeline.make_plan(
-                [request], self.plugins, self.folders, self.compute, self.reporter, fetch
-            )
-        given = {
-            "corpus": corpus,
-            "protocol": protocol,
-            "baselines": baselines,
-            "seeds": tuple(range(seeds or 0)),
-        }
-        grids = self.plugins.grids
-        key = next((name for name in (grid, Path(grid).suffix) if name in grids), ".yaml")
-        if key == ".yaml" and not Path(grid).expanduser().is_file():
-            raise unknown_name(
-                "grid or file", grid, [name for name in grids.names() if not name.startswith(".")]
-            )
-        entry = grids.entry(key)
-        planned: Plan = call(
-            entry,
-            Plan,
-            entry.value,
-            grid,
-            self.workspace,
-            tuple(pipeline.encoders_of(encoders, self.plugins, folder)),
-            limit,
-            fetch,
-            tasks=names,
-            **given,
+        request = pipeline.make_request(
+            encoders,
+            names,
+            self.plugins,
+            self.folders.results.root,
+            seeds=tuple(range(1 if seeds is None else seeds)),
+            corpus=str(corpus),
+            protocol=protocol or "paper",
+            baselines=baselines,
+            limit=limit,
+            objects=_objects(encoders),
         )
-        return planned
+        return pipeline.make_plan(
+            [request], self.plugins, self.folders, self.compute, self.reporter, fetch
+        )
+
+    def _plan_of_grid(
+        self, grid: str, encoders: Any, limit: int, fetch: bool, **overrides: Any
+    ) -> Plan:
+        """Plan a grid: a registered one by its name, or a file by the ending of its name.
+
+        ``overrides`` replace the grid's own tasks, seeds, corpus, protocol and baselines where they are not empty.
+        """
+        from mirrorbench.core.plugins import call
+        from mirrorbench.pipeline import encoders_of
+        from mirrorbench.runs.plan import Plan
+
+        grids = self.plugins.grids
+        ending = Path(grid).suffix
+        if grid in grids:
+            entry = grids.entry(grid)
+        elif ending in grids and ending != ".yaml":
+            entry = grids.entry(ending)
+        elif Path(grid).expanduser().is_file():
+            entry = grids.entry(".yaml")  # a file without an ending of its own is YAML too
+        else:
+            names = [name for name in grids.names() if not name.startswith(".")]
+            raise unknown_name("grid or file", grid, names)
+        specs = tuple(encoders_of(encoders, self.plugins, self.folders.results.root))
+        plan: Plan = call(
+            entry, Plan, entry.value, grid, self.workspace, specs, limit, fetch, **overrides
+        )
+        return plan
 
     @checks_keywords()
     def run(
@@ -194,24 +211,27 @@ class Session:
         baselines: bool = False,
         limit: int = 0,
     ) -> Leaderboard:
-        """Train, evaluate and store; stored results are not computed again.
+        """Train and evaluate encoders and store the results; stored results are not computed again.
 
         Args:
             encoders: specs, or labels of rows in the session's results; by default ``tiny``, the model inside the
-                package. A bare backbone is the papers' ladder; with a grid it replaces the grid's backbones.
+                package. A bare backbone stands for the rows of the papers, untuned and tuned; with a grid it replaces
+                the grid's backbones.
             tasks: tasks and suites, a list or one string with commas; by default ``quick``, or the grid's.
-            seeds: runs of each tuned encoder; by default one, or the grid's.
-            corpus: to tune on; by default each task's own, or the grid's.
+            seeds: number of seeds of each tuned encoder; by default one, or the grid's.
+            corpus: name or path of the texts to tune on; by default those of each task, or the grid's.
             protocol: ``paper`` (default) or ``released``.
-            grid: a grid file, or the name of one that comes with the package.
-            baselines: add rows without labels to each ladder: transformed and static vectors, other methods.
-            limit: number of items of each task in a smoke run, whose results lie in the folder ``limit-N``; 0 for all.
+            grid: a grid file, or the name of a grid that comes with the package.
+            baselines: also compute rows that need no labels: transformed and static vectors, other methods.
+            limit: use only this many items of each task, as a smoke test, whose results lie in the folder
+                ``limit-N``; 0 for all items.
 
         Returns:
             The leaderboard; ``run(...)["stsb"]`` is the score of a single encoder, ``to_frame()`` a DataFrame.
 
         Raises:
-            UsageError: the request is wrong. What fails later is among ``failures``, and stops nothing else.
+            UsageError: the request is wrong. Errors of single cells are collected in ``failures`` and stop nothing
+                else.
         """
         return self.execute(
             self.plan(
@@ -243,23 +263,23 @@ class Session:
         """Compare encoders with the first one on own data, as ``mirrorbench evaluate`` does.
 
         Args:
-            encoders: specs, or encoders as objects; a bare backbone is its untuned row.
+            encoders: specs, or encoders as objects; a bare backbone stands for its untuned row.
             data: paths of files or folders of own data, with options behind a colon.
-            margin: also test whether they are equal within it, between 0 and 1.
+            margin: also test whether encoders are equal within this margin, between 0 and 1.
 
         Returns:
-            The leaderboard, with a verdict on each other encoder and data.
+            The leaderboard, with a verdict for each encoder but the first on each file or folder.
         """
         from mirrorbench.own_data.answers import computed_evaluation
         from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
         from mirrorbench.reports.statistics.equality import asked_for
 
         equality = asked_for(margin)
-        read = Data.read(data, self.plugins, self.folders.data)
+        own_data = Data.read(data, self.plugins, self.folders.data)
         rows = encoder_rows(encoders, self.plugins, self.folders)
         plan = evaluation_plan(
             rows,
-            read,
+            own_data,
             self.plugins,
             self.folders,
             self.compute,
@@ -269,7 +289,7 @@ class Session:
         evaluation = computed_evaluation(
             plan,
             rows,
-            read,
+            own_data,
             self.plugins,
             self.folders,
             self.compute,
@@ -298,21 +318,21 @@ class Session:
         """Return stored results as a table, with a verdict on each step of its ladders.
 
         Args:
-            results: folders of results, or a table as the format ``json`` wrote it; by default the session's folder.
+            results: folders of results, or a table that the format ``json`` wrote; by default the session's folder.
             tasks: columns: tasks and suites; by default all.
             encoders: rows, by label or spec (``bert``: every row of BERT); by default all.
-            table: rows and columns of a table of the papers.
-            metric: shown in place of each task's main one.
-            protocol: only results under it.
+            table: use the rows and columns of this table of the papers.
+            metric: show this metric in place of each task's main one.
+            protocol: show only results of this protocol.
             intervals: add confidence intervals over test items.
-            ties: mark what is not separable from a column's best.
-            without_overlap: score without the test items whose texts were tuned on.
-            allow_mixed: also results of other data, models or protocols in one table; its notes then say so.
+            ties: mark the scores that are not separable from the best of their column.
+            without_overlap: leave out the test items whose texts the encoder was tuned on.
+            allow_mixed: also show results of different data, models or protocols together; the notes then say so.
             sort: column (a task, or ``avg.``) to sort rows by; by default rows are in the order of a run.
-            title: of the table.
+            title: title of the table.
 
         Raises:
-            UsageError: a folder is missing or holds no results, or they are not comparable.
+            UsageError: a folder is missing, holds no results, or its results are not comparable.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
 
@@ -326,16 +346,20 @@ class Session:
             ties=ties,
             without_overlap=without_overlap,
         )
-        choice = choice.laid_out(table, self.plugins) if table else choice
-        folders = (
-            [Path(results)]
-            if isinstance(results, str | Path)
-            else [Path(folder) for folder in results]
-        )
+        if table:
+            choice = choice.laid_out(table, self.plugins)
+        if isinstance(results, str | Path):
+            folders = [Path(results)]
+        else:
+            folders = [Path(folder) for folder in results]
         folders = folders or [self.folders.results.root]
         leaderboard = stored_leaderboard(folders, choice, self.plugins)
-        shown = leaderboard.table.sorted_by(sort) if sort else leaderboard.table
-        return replace(leaderboard, table=replace(shown, title=title or shown.title))
+        rows = leaderboard.table
+        if sort:
+            rows = rows.sorted_by(sort)
+        if title:
+            rows = replace(rows, title=title)
+        return replace(leaderboard, table=rows)
 
     @checks_keywords()
     def compare(
@@ -352,17 +376,16 @@ class Session:
         """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
         Args:
-            first: an encoder spec that has results, or the label of its row; a bare backbone is its untuned row.
-            second: another, or the same one in another folder.
-            tasks: tasks and suites; by default all that both have.
-            results: the folder of both, or that of the first and that of the second; by default the session's.
-            protocol: only results under it.
-            allow_mixed: also what was computed from other data or protocols.
-            margin: also test whether they are equal within it, in the unit of the score.
+            first: spec or row label of an encoder that has results; a bare backbone stands for its untuned row.
+            second: another encoder, or the same one in another folder.
+            tasks: tasks and suites; by default all for which both have results.
+            results: the folder of both encoders, or that of the first and that of the second; by default the session's.
+            protocol: use only results of this protocol; by default of any.
+            allow_mixed: also compare results that were computed from different data or under different protocols.
+            margin: also test whether the two are equal within this margin, in the unit of the score.
 
         Raises:
-            UsageError: no results of one of them, results that cannot be compared, or a margin that is not between 0
-                and 1.
+            UsageError: an encoder has no results, the results cannot be compared, or ``margin`` is not between 0 and 1.
         """
         from mirrorbench.reports.encoder_pairs import compare_encoders
         from mirrorbench.reports.selection import results_of_two
@@ -374,34 +397,37 @@ class Session:
                 f"results names {len(folders)} folders", "One of both, or two: A's, then B's."
             )
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
-        names = expand_tasks(as_names(tasks), plugins) or tuple(
-            dict.fromkeys(e.result.task for e in (*left, *right))
-        )
+        names = expand_tasks(as_names(tasks), plugins)
+        if not names:
+            names = tuple(dict.fromkeys(stored.result.task for stored in (*left, *right)))
         folder = folders[0] if len(folders) == 1 else None
         comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder, margin)
         notes = []
-        for asked, results_of_side in ((first, left), (second, right)):
+        for argument, results_of_side in ((first, left), (second, right)):
             result = results_of_side[0].result
-            note = f"{asked} stands for {result.spec}"
-            if asked not in (result.spec, result.name) and note not in notes:
+            note = f"{argument} stands for {result.spec}"
+            if argument not in (result.spec, result.name) and note not in notes:
                 notes.append(note)
         return replace(comparison, notes=(*notes, *comparison.notes))
 
     @checks_keywords()
     def paper(self, table: str, *, encoder: str = "", protocol: str = "paper") -> Any:
-        """Return a table or figure of the papers: published, measured (from the session's results), difference.
+        """Return a table or figure of the papers: published scores, measured ones, and their differences.
 
         Args:
-            table: ``mirror-bert/table3`` and the like.
-            encoder: this backbone in place of the paper's in every row.
-            protocol: of the results.
+            table: name of the table, such as ``mirror-bert/table3``.
+            encoder: use this backbone in place of the paper's in every row.
+            protocol: use the session's results of this protocol.
         """
         _check_protocol(protocol)
         return self.plugins.tables["papers"].paper(self.workspace, table, encoder, protocol)
 
     @checks_keywords()
     def papers(self, paper: str = "", *, encoder: str = "", protocol: str = "paper") -> Any:
-        """Return all tables and figures by name, or those of one paper (``mirrorwic``); arguments as of ``paper``."""
+        """Return all tables and figures by name, or those of one paper (``mirrorwic``).
+
+        The other arguments are those of ``Session.paper``.
+        """
         _check_protocol(protocol)
         return self.plugins.tables["papers"].papers(self.workspace, paper, encoder, protocol)
 
@@ -409,7 +435,11 @@ class Session:
     def run_paper(
         self, table: str, *, encoder: str = "", seeds: int = 1, protocol: str = "paper"
     ) -> Any:
-        """Measure the cells of a table of the papers that are not stored yet; a ``UsageError`` if it has none."""
+        """Measure the cells of a table of the papers that are not stored yet.
+
+        Raises:
+            UsageError: the table has no cells that can be measured.
+        """
         _check_protocol(protocol)
         return self.plugins.tables["papers"].run_paper(
             self.workspace, table, encoder, seeds, protocol
@@ -420,17 +450,17 @@ class Session:
         """Load an encoder from its spec; a tuned one is taken from the cache, or tuned now with seed 0.
 
         Args:
-            spec: as on the command line, or a directory. A bare backbone is read by mean pooling, at level ``wic`` at
-                the target word in the top four layers.
-            level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe and the corpus of a tuned encoder.
+            spec: as on the command line, or the directory of a model. A bare backbone is read by mean pooling, at level
+                ``wic`` at the target word in the top four layers.
+            level: ``word``, ``phrase``, ``sentence`` or ``wic``; it picks the recipe and the corpus of a tuned encoder.
 
         Returns:
             An object whose ``encode(texts)`` returns float32 of shape (len(texts), dimensions).
 
         Raises:
             UsageError: the spec is malformed.
-            ModelUnavailableError: the backbone cannot be had.
-            DataUnavailableError: the corpus cannot be had.
+            ModelUnavailableError: the files of the backbone are missing and cannot be downloaded.
+            DataUnavailableError: the tuning corpus is missing and cannot be downloaded.
         """
         from mirrorbench.runs.single_encoder import load_encoder
 
@@ -453,27 +483,9 @@ class Session:
         force: bool = False,
         merge: bool = False,
     ) -> TunedEncoder:
-        """Tune a language model on texts of your own and write an encoder directory.
+        """Tune a language model on your own texts and write the encoder as a directory.
 
-        Args:
-            texts: a file, a folder of own data (its documents), a list of texts, or a list of pairs of texts.
-            encoder: a spec; without a method it is tuned by Mirror-BERT, on pairs with the two texts as the two views.
-            output: the directory; it opens in ``load``, ``SentenceTransformer`` and ``AutoModel.from_pretrained``.
-            level: picks the recipe.
-            columns: names of columns in a file: one for texts, two for pairs.
-            seed: of the tuning, and of what is held out.
-            held_out: how many texts to report on instead of tuning on them; by default 500, at most a tenth.
-            force: replace an encoder that is in ``output``.
-            merge: with ``lora``, write a whole model; otherwise the adapter alone, which names its backbone.
-
-        Returns:
-            The directory, the recipe, and the report on the held-out texts.
-
-        Raises:
-            UsageError: a malformed spec, or an output that is not empty.
-            StorageError: the output cannot be written, which is known before anything is computed.
-            ModelUnavailableError: the backbone cannot be had.
-            TuningError: too few texts.
+        Arguments, results and errors are those of ``mirrorbench.tune``.
         """
         if not isinstance(texts, str | Path):
             texts = _checked_tuning_texts(texts)
@@ -484,7 +496,8 @@ class Session:
         from mirrorbench.texts.export import claiming
         from mirrorbench.texts.tune import plan_tuning, tune_texts
 
-        with claiming(output := Path(output).expanduser(), force) as workplace:
+        output = Path(output).expanduser()
+        with claiming(output, force) as workplace:
             job = plan_tuning(
                 texts,
                 as_spec(encoder),
@@ -520,18 +533,20 @@ class Session:
         """Encode the texts of a file of any length; an interrupted call goes on where it was.
 
         Args:
-            texts: one text a line; or .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; ``-`` is standard input.
-            encoder: a spec, or a directory.
-            output: a file (.npy or .parquet), or a stream for one line of JSON a vector.
-            column: of the texts.
+            texts: a file with one text a line, or .json, .jsonl, .tsv, .csv, .parquet or .xlsx, also compressed as
+                .gz; ``-`` is standard input.
+            encoder: a spec, or the directory of a model.
+            output: a file (.npy or .parquet), or a stream that receives one line of JSON for each vector.
+            column: name of the column of texts.
             words_in_context: encode the word in [brackets] in each text.
-            spans: columns of the target's first character and of the one after its last, instead of brackets.
-            keep: columns of the file that are written beside the vectors into .parquet.
-            level: picks the recipe of a tuned encoder; by default ``sentence``.
+            spans: names of two columns with the offsets of the target word, instead of brackets: its first character,
+                and the one after its last.
+            keep: columns of the file to write beside the vectors, into .parquet.
+            level: ``word``, ``phrase``, ``sentence`` (default) or ``wic``; it picks the recipe of a tuned encoder.
 
         Raises:
             UsageError: the arguments do not go together, or the output exists already.
-            DataFormatError: the file cannot be read as that.
+            DataFormatError: the file cannot be read in the format that its name states.
         """
         from mirrorbench.texts.encode import encode_texts
 
@@ -551,7 +566,7 @@ class Session:
         )
 
     def analyze(self, name: str, **options: Any) -> Any:
-        """Make an analysis: its numbers, and a way to draw them.
+        """Compute an analysis; the result has its numbers and can be drawn.
 
         Args:
             name: one of ``mirrorbench list analyses``.
@@ -563,11 +578,14 @@ class Session:
     def overlap(
         self, corpus: str | Path, tasks: str | Sequence[str]
     ) -> dict[str, Contamination | MirrorbenchError | None]:
-        """Count test items with texts that occur in a corpus, by task; ``None`` where a task names no texts.
+        """Count the test items of each task whose texts occur in a corpus.
 
         Args:
-            corpus: a corpus to tune on, or a text file.
-            tasks: tasks and suites; an error that one of them meets stands in its place.
+            corpus: name of a tuning corpus, or a text file.
+            tasks: tasks and suites.
+
+        Returns:
+            The counts by task: ``None`` for a task that states no texts, and the error for a task that failed.
         """
         from mirrorbench.runs.corpus_overlap import corpus_overlap
 
@@ -589,15 +607,15 @@ def _objects(encoders: Any) -> dict[EncoderSpec, Encoder]:
     """
     if not isinstance(encoders, list | tuple):
         return {}
-    objects = [one for one in encoders if isinstance(one, NamedEncoder)]
-    names = {one.name for one in objects}
-    for other in encoders:
-        if not isinstance(other, NamedEncoder) and _backbone_name(other) in names:
+    objects = [encoder for encoder in encoders if isinstance(encoder, NamedEncoder)]
+    names = {named.name for named in objects}
+    for encoder in encoders:
+        if not isinstance(encoder, NamedEncoder) and _backbone_name(encoder) in names:
             raise UsageError(
-                f"an object has the name of another encoder, {other}",
+                f"an object has the name of another encoder, {encoder}",
                 "Pass another name for the object.",
             )
-    return {one.spec: one.encoder for one in objects}
+    return {named.spec: named.encoder for named in objects}
 
 
 def _backbone_name(encoder: str | Path | EncoderSpec) -> str:
