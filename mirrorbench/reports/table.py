@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -28,10 +29,10 @@ TABLE_SCHEMA = 1
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """A cell of a table, of ``n`` seeds.
+    """A cell of a table: the score of an encoder on a task, over ``n`` seeds.
 
     Attributes:
-        mean: over seeds; NaN where a paper's cell holds no number.
+        mean: mean over seeds; NaN where a paper's cell holds no number.
         sd: sample standard deviation over seeds; ``None`` for a single seed.
         cell_ids: ids of the results.
         seeds: (seed, value) of each seed, ordered by seed.
@@ -63,14 +64,16 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: a task, or an average without level, languages, metric, source, and over several suites without suite.
+    """A column: a task, or an average of tasks.
+
+    An average has no level, languages, metric and source, and no suite where its tasks are from several.
 
     Attributes:
         name: the task's name, unique in a table.
         average_of: names of the averaged columns; empty for a task.
-        items: word for the test items, such as ``word pairs``.
+        items: what the test items are, such as ``word pairs``.
         n_items: number of test items; 0 where unknown.
-        seen: share of the test items with a text of the tuning corpus, the largest over the rows.
+        seen: share of the test items with a text of the tuning corpus, the largest of all rows.
         source: origin of the task's data; ``None`` without a card.
     """
 
@@ -124,7 +127,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Unseen:
-    """A gain on the test items without a text of either row's tuning corpus; ``None`` where undefined."""
+    """The difference of two rows on the test items without a text of either row's tuning corpus.
+
+    ``difference``, ``interval`` and ``p`` are ``None`` where they are undefined.
+    """
 
     share: float
     """Share of the items that are left out."""
@@ -141,13 +147,13 @@ class Equality:
     margin: float
     """In the unit of the score."""
     p: float | None = None
-    """The least level at which the interval lies within the margin; ``None`` where the items cannot say."""
+    """The p-value: the smallest level at which the interval lies within the margin; ``None`` without a test."""
     why_not: str = ""
-    """Why they cannot."""
+    """Why there is no test; empty where there is one."""
     corrected: float | None = None
     """The p-value, corrected for ``n_tests`` tests."""
     n_tests: int = 1
-    """Number of equalities that are tested together, those of which the items cannot say included."""
+    """Number of equalities that are tested together, those without a test included."""
     shown: bool = False
     """Whether it is significant."""
 
@@ -157,10 +163,10 @@ class Verdict:
     """The difference of two rows in one column, with its test; every command and format renders these objects.
 
     Attributes:
-        spec: of the row.
-        over: spec of the other row, such as the row that it changes.
+        spec: spec of the row.
+        over: spec of the row that it is compared with, such as the untuned row of the same backbone.
         column: a task, or an average.
-        difference: of the scores on the items that both rows have, ``first`` less ``second``.
+        difference: ``first`` minus ``second``.
         interval: lower and upper end of its confidence interval over items and seeds; ``None`` where undefined.
         p: the two-sided p-value; ``None`` where undefined.
         corrected: the p-value corrected for ``n_tests`` tests.
@@ -168,13 +174,13 @@ class Verdict:
         why_not: reason why there is no p-value; empty where there is one.
         best: the rows are the best tuned and the best untuned one of a backbone in the column; the interval is
             simultaneous for all pairs that they are chosen from.
-        this_model: a row was tuned with one seed, so the verdict is about that model.
+        this_model: a row was tuned with one seed, so the verdict is about that model, not about the method.
         unseen: the difference on unseen items; ``None`` where no item was seen.
         two_seeds: a row was tuned with two seeds, from which their spread is hardly known.
         n_tests: number of tests that ``corrected`` is corrected for, this one included: those of the column below a
             leaderboard, all pairs that ``best`` is chosen from, those of the same kind in ``compare`` and ``evaluate``.
         first: score of the row on the items that both rows have.
-        second: score of the other row on them.
+        second: score of the other row on the same items.
         error: standard error of the difference; ``None`` where undefined.
         n: number of items that both rows have, over all tasks of the column; 0 where unknown.
         left_out: number of items that only one of them has.
@@ -210,10 +216,7 @@ class Verdict:
 
     @property
     def answer(self) -> str:
-        """``equal`` within the margin, ``better``, ``worse`` or ``not separable``, of the row against the other one.
-
-        ``not tested`` without a p.
-        """
+        """``better``, ``worse``, ``equal`` (within the margin), ``not separable``, or ``not tested`` without a p-value."""
         if self.corrected is None:
             return "not tested"
         if self.equality and self.equality.shown:
@@ -237,8 +240,8 @@ class Table:
         verdicts: on differences between rows; the verdicts of two rows follow each other.
         warnings: reasons to distrust the whole table, shown in short notes too.
         shown: level of the rendered notes, one of ``NOTES``.
-        banner: what a reader must know before the scores, such as that they are of a smoke run; part of the heading of
-            every form, whatever notes are shown.
+        banner: what a reader must know before the scores, such as that they are of a smoke run; part of every heading,
+            whatever notes are shown.
     """
 
     title: str
@@ -281,86 +284,98 @@ class Table:
         rank. A single score has none, nor have equal scores of a paper's table.
         """
         ranks = [[0] * len(self.columns) for _ in self.rows]
-        for cells in self._ranked_together():
+        for cells in self._rankings():
             values = {}
             for row, column in cells:
                 score = self.rows[row].scores[column]
                 if self.rows[row].spec and score and not math.isnan(score.mean):
                     values[row, column] = round(score.mean, DIGITS)
-            best = sorted(set(values.values()), reverse=True)[:2]
-            if len(values if self.layout == "leaderboard" else best) > 1:
-                for (row, column), value in values.items():
-                    ranks[row][column] = best.index(value) + 1 if value in best else 0
+            best_two = sorted(set(values.values()), reverse=True)[:2]
+            n_ranked = len(values) if self.layout == "leaderboard" else len(best_two)
+            if n_ranked < 2:
+                continue
+            for (row, column), value in values.items():
+                if value in best_two:
+                    ranks[row][column] = best_two.index(value) + 1
         return ranks
 
-    def _ranked_together(self) -> Iterator[list[tuple[int, int]]]:
-        """Row and column of each cell of each ranking."""
+    def _rankings(self) -> Iterator[list[tuple[int, int]]]:
+        """Yield the cells of each ranking, as (row, column)."""
         swept = {column for group in self.sweeps for column in group}
-        for column in set(range(len(self.columns))) - swept:
+        for column in range(len(self.columns)):
+            if column in swept:
+                continue
             for part in {row.part for row in self.rows}:
                 yield [(i, column) for i, row in enumerate(self.rows) if row.part == part]
         for group in self.sweeps:
-            yield from ([(i, column) for column in group] for i in range(len(self.rows)))
+            for row in range(len(self.rows)):
+                yield [(row, column) for column in group]
 
     def heads(self) -> list[str]:
         """Return one-line headings; the suite precedes a repeated title, and each title of a paper's scores."""
-        titles = [column.title for column in self.columns]
-        return [
-            f"{c.suite} {c.title}".strip()
-            if titles.count(c.title) > 1 or self.layout == "scores"
-            else c.title
-            for c in self.columns
-        ]
+        counts = Counter(column.title for column in self.columns)
+        heads = []
+        for column in self.columns:
+            if counts[column.title] > 1 or self.layout == "scores":
+                heads.append(f"{column.suite} {column.title}".strip())
+            else:
+                heads.append(column.title)
+        return heads
 
     def groups(self) -> list[tuple[str, int]]:
         """Return suites and the number of neighbouring columns of each; empty if a leaderboard has a single suite."""
-        if len({column.suite for column in self.columns} - {""}) < (
-            2 if self.layout == "leaderboard" else 1
-        ):
+        n_suites = len({column.suite for column in self.columns} - {""})
+        least = 2 if self.layout == "leaderboard" else 1
+        if n_suites < least:
             return []
-        return [
-            (suite, len(list(columns)))
-            for suite, columns in groupby(self.columns, lambda c: c.suite)
-        ]
+        by_suite = groupby(self.columns, lambda column: column.suite)
+        return [(suite, len(list(columns))) for suite, columns in by_suite]
 
     def sorted_by(self, column: str) -> Table:
-        """Sort the rows by their scores in a column, best first; without a score, and baselines, last.
+        """Sort the rows by their scores in a column, best first; rows without a score follow, baselines are last.
+
+        Args:
+            column: its name or heading; ``avg`` for the average over all tasks.
 
         Raises:
-            UnknownNameError: no such column.
+            UnknownNameError: the table has no such column.
         """
-        names = [c.name for c in self.columns]
-        if column not in names:
-            titles = [*self.heads()[:-1], "avg"] if AVERAGE in names else self.heads()
-            if column not in titles:
-                raise unknown_name("column", column, [*dict.fromkeys((*names, *titles))])
-            column = names[titles.index(column)]
+        names = [column.name for column in self.columns]
+        heads = self.heads()
+        if AVERAGE in names:
+            heads[-1] = "avg"
+        if column in names:
+            index = names.index(column)
+        elif column in heads:
+            index = heads.index(column)
+        else:
+            raise unknown_name("column", column, list(dict.fromkeys((*names, *heads))))
 
         def order(row: Row) -> tuple[bool, bool, float]:
-            score = row.scores[names.index(column)]
-            return not row.spec, score is None, -score.mean if score else 0.0
+            score = row.scores[index]
+            is_baseline = not row.spec
+            return is_baseline, score is None, -score.mean if score else 0.0
 
         return replace(self, rows=tuple(sorted(self.rows, key=order)))
 
     def labels(self) -> list[list[str]]:
         """Return the cells before the scores, of the heading and of each row: the label, and the part if any."""
-        parts = self.layout != "leaderboard" and any(
-            row.part not in ("", "published") for row in self.rows
-        )
-        return [
-            [self.corner, ""][: 1 + parts],
-            *([row.label, row.part][: 1 + parts] for row in self.rows),
-        ]
+        has_parts = any(row.part not in ("", "published") for row in self.rows)
+        if self.layout == "leaderboard" or not has_parts:
+            return [[self.corner], *([row.label] for row in self.rows)]
+        return [[self.corner, ""], *([row.label, row.part] for row in self.rows)]
 
     def blocks(self) -> list[int]:
         """Return the indices of rows that begin a new backbone (or row of a paper); empty if each has a single row."""
         if self.layout != "leaderboard":
             starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
             return starts if len(self.labels()[0]) > 1 else []
-        names = [row.backbone for row in self.rows]
-        starts = [i for i in range(1, len(names)) if names[i] != names[i - 1]]
-        together = len(starts) + 1 == len(set(names))  # not so where rows are sorted by a score
-        return starts if together and len(starts) + 1 < len(names) else []
+        backbones = [row.backbone for row in self.rows]
+        starts = [i for i in range(1, len(backbones)) if backbones[i] != backbones[i - 1]]
+        n_blocks = len(starts) + 1
+        # In rows sorted by a score, those of a backbone do not follow each other.
+        are_in_blocks = n_blocks == len(set(backbones))
+        return starts if are_in_blocks and n_blocks < len(backbones) else []
 
 
 def to_object(table: Table) -> dict[str, Any]:

@@ -80,8 +80,10 @@ _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
 _RANK_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
 _HEADING = 12
 """Characters of a line of a heading."""
-_LONG, _BREAKS = 16, ",:=/+_.-"
-"""The longest word that may not break, and the marks after which longer ones do."""
+_LONGEST_UNBROKEN = 16
+"""Characters of the longest word that may not break."""
+_BREAK_MARKS = ",:=/+_.-"
+"""Marks after which longer words may break."""
 
 
 def escape_latex(text: str) -> str:
@@ -92,16 +94,16 @@ def escape_latex(text: str) -> str:
 
 
 def at_start(tex: str) -> str:
-    """Return LaTeX that may follow a line break or an item, which take a star or a bracket for their own."""
+    """Protect LaTeX after a line break or an item, which would read a star or a bracket as their own argument."""
     return f"{{}}{tex}" if tex.startswith(("[", "*")) else tex
 
 
-def _escape(char: str) -> str:
-    if char in _ESCAPES:
-        return _ESCAPES[char]
-    if unicodedata.category(char).startswith("C"):  # control characters and surrogates
+def _escape(character: str) -> str:
+    if character in _ESCAPES:
+        return _ESCAPES[character]
+    if unicodedata.category(character).startswith("C"):  # control characters and surrogates
         return " "
-    return char if char <= _LAST_LATIN else f"[U+{ord(char):04X}]"
+    return character if character <= _LAST_LATIN else f"[U+{ord(character):04X}]"
 
 
 def latex(
@@ -123,16 +125,18 @@ def latex(
 
     Args:
         table: the table.
-        split: a float for each suite.
-        resize: scale what is wider than the line or higher than the page down to it, whatever its estimated width.
-        percent: scores times 100 with one digit.
+        split: make a float for each suite.
+        resize: let LaTeX scale the table down where it is wider than the line or higher than the page, and do not
+            estimate its size.
+        percent: print scores times 100 with one digit.
         deviations: print standard deviations over seeds.
-        standalone: a document that compiles; it is resized.
-        label: for \ref; by default made from the title.
-        columns: of a page of the document class, 1 or 2.
+        standalone: write a document that compiles, with ``resize``.
+        label: label for \ref; by default made from the title.
+        columns: number of columns of a page in the document class, 1 or 2.
 
     Raises:
-        UsageError: percent or deviations are asked of a paper's table, which is as printed; columns are not 1 or 2.
+        UsageError: ``percent`` or ``deviations=False`` for a paper's table, whose numbers are as printed, or
+            ``columns`` is not 1 or 2.
     """
     if table.layout != "leaderboard" and (percent or not deviations):
         raise UsageError(
@@ -143,57 +147,71 @@ def latex(
             f"latex:columns={columns}: a page has 1 or 2 columns", "Write latex:columns=2."
         )
     if not deviations:
-        rows = (
-            replace(row, scores=tuple(s and replace(s, sd=None) for s in row.scores))
-            for row in table.rows
-        )
-        table = replace(table, rows=tuple(rows))
-    title = title_of(table)
+        table = _without_deviations(table)
     show = _percent if percent else number
-    name = re.sub(r"[^a-z0-9]+", "-", (table.title or DEFAULT_TITLE).lower()).strip("-")
-    # The line on what else there is helps the author, and no reader of a paper.
+    # The line that names further notes helps the author of a paper, but not its readers.
     lines = [note.removesuffix(MORE) for _, note in note_lines(table, show)]
     notes = [ended(line) for line in lines if line]
-    blocks = _column_blocks(table, split)
-    tabulars = [
-        _tabular(
-            table, block, show, columns, resize or standalone, bool(notes) and block is blocks[-1]
-        )
-        for block in blocks
-    ]
-    fitting = _fitting_notes(tabulars[-1], notes, standalone)
-    words = " ".join(
-        [
-            title,
-            *notes,
-            *(row.label for row in table.rows),
-            *(column.title for column in table.columns),
-        ]
-    )
+
+    # Notes stand below the last of several tables.
+    resize = resize or standalone
+    blocks = _blocks_of_suites(table) if split else [list(range(len(table.columns)))]
+    tabulars = [_tabular(table, block, show, columns, resize, False) for block in blocks[:-1]]
+    tabulars.append(_tabular(table, blocks[-1], show, columns, resize, bool(notes)))
+    n_fitting = _count_fitting_notes(tabulars[-1], notes, standalone)
+
+    title = title_of(table)
+    could_be_split = not split and len(_blocks_of_suites(table)) > 1
     return _template().render(
         tabulars=tabulars,
-        notes=[at_start(breakable(note)) for note in notes[:fitting]],
+        notes=[at_start(breakable(note)) for note in notes[:n_fitting]],
         notes_size=tabulars[-1]["layout"].notes_size.name,
-        left_out=notes[fitting:],
+        left_out=notes[n_fitting:],
         caption=breakable(title),
-        label=label or f"tab:{name}",
+        label=label or _label_of(table),
         standalone=standalone,
         columns=columns,
-        packages=_packages(tabulars, bool(fitting)),
-        splits=len(blocks) == 1 < len(_column_blocks(table, True)),
-        t1=any(c == '"' or (not c.isascii() and c not in _ESCAPES) for c in words),
+        packages=_packages(tabulars, n_fitting > 0),
+        splits=could_be_split,
+        t1=_needs_t1_fonts(table, [title, *notes]),
     )
+
+
+def _without_deviations(table: Table) -> Table:
+    """Return a table without standard deviations."""
+    rows = []
+    for row in table.rows:
+        scores = [replace(score, sd=None) if score else None for score in row.scores]
+        rows.append(replace(row, scores=tuple(scores)))
+    return replace(table, rows=tuple(rows))
+
+
+def _label_of(table: Table) -> str:
+    r"""Return a label for \ref, made from the title."""
+    title = (table.title or DEFAULT_TITLE).lower()
+    name = re.sub(r"[^a-z0-9]+", "-", title).strip("-")
+    return f"tab:{name}"
+
+
+def _needs_t1_fonts(table: Table, lines: Sequence[str]) -> bool:
+    """Return whether a table, or lines around it, have characters that the default fonts (OT1) lack."""
+    labels = [row.label for row in table.rows]
+    titles = [column.title for column in table.columns]
+    for character in "".join([*lines, *labels, *titles]):
+        if character == '"' or not (character.isascii() or character in _ESCAPES):
+            return True
+    return False
 
 
 def _percent(value: float) -> str:
     return f"{100 * value:z.1f}"  # z: no -0.0
 
 
-def _column_blocks(table: Table, split: bool) -> list[list[int]]:
-    """Columns of each tabular: all, or those of a suite and the following ones without a suite."""
+def _blocks_of_suites(table: Table) -> list[list[int]]:
+    """Return the indices of the columns of each suite; columns without a suite follow those before them."""
     blocks: list[list[int]] = [[]]
     for i, column in enumerate(table.columns):
-        if split and i and column.suite not in ("", table.columns[i - 1].suite):
+        if i and column.suite not in ("", table.columns[i - 1].suite):
             blocks.append([])
         blocks[-1].append(i)
     return blocks
@@ -207,30 +225,37 @@ def _tabular(
     resize: bool,
     with_notes: bool,
 ) -> dict[str, Any]:
-    """The values of a ``tabular`` in the template; rows without a score in the columns are left out."""
-    every = table.layout != "leaderboard" or len(columns) == len(table.columns)
-    rows = [i for i, row in enumerate(table.rows) if every or any(row.scores[c] for c in columns)]
-    types = "l" * len(table.labels()[0]) + ("l" if table.layout == "facts" else "c") * len(columns)
+    """Return the values of a ``tabular`` in the template; rows without a score in the columns are left out."""
+    rows = list(range(len(table.rows)))
+    if table.layout == "leaderboard" and len(columns) < len(table.columns):
+        rows = [i for i in rows if any(table.rows[i].scores[column] for column in columns)]
+    alignment = "l" if table.layout == "facts" else "c"
+    types = "l" * len(table.labels()[0]) + alignment * len(columns)
     head = _head(table, columns)
-    cells = _cells_by_column(table, rows, columns, show)
     n_lines = len(rows) + len(head)
-    layout = fitting_layout(cells, n_lines, columns_of_page, with_notes)
+
+    cells = _cells_by_column(table, rows, columns, show)
+    usual_width = table_width(cells, SIZES[0])
     if resize:
         line = COLUMN_LINE if columns_of_page == 2 else PAGE_LINE
-        layout = Layout(SIZES[0], "table", True, table_width(cells, SIZES[0]), line)
+        layout = Layout(SIZES[0], "table", True, usual_width, line)
+        reason = ""
+    else:
+        layout = fitting_layout(cells, n_lines, columns_of_page, with_notes)
+        reason = _reason(layout, usual_width, n_lines)
     return {
         "types": types,
         "head": head,
         "body": _body(table, rows, columns, show),
         "layout": layout,
-        "reason": "" if resize else _reason(layout, table_width(cells, SIZES[0]), n_lines),
+        "reason": reason,
         "height": table_height(layout, n_lines),
         **_environment(layout, types),
     }
 
 
 def _environment(layout: Layout, types: str) -> dict[str, str]:
-    """The beginning and the end of a ``tabular``, which is stretched where its notes need a longer line."""
+    """Return the beginning and the end of a ``tabular``, which is stretched where its notes need a longer line."""
     if layout.share:
         width = rf"{{{layout.share:g}\linewidth}}"
         begin = rf"\begin{{tabular*}}{width}{{@{{\extracolsep{{\fill}}}}{types}}}"
@@ -241,20 +266,25 @@ def _environment(layout: Layout, types: str) -> dict[str, str]:
 def _cells_by_column(
     table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
 ) -> list[list[Cell]]:
-    """The texts of each column, of labels and of scores, whose widths are then estimated."""
+    """Return the texts of each column of labels and of scores, from which widths are estimated."""
     corner, *labels = table.labels()
-    cells = [
-        [Cell(corner[part]), *(Cell(labels[i][part]) for i in rows)] for part in range(len(corner))
-    ]
+    cells_by_column = []
+    for part in range(len(corner)):
+        cells = [Cell(corner[part])]
+        for i in rows:
+            cells.append(Cell(labels[i][part]))
+        cells_by_column.append(cells)
     ranks = table.ranks()
-    for c in columns:
-        heading = [Cell(line) for line in _heading_lines(table.columns[c].title)]
-        scores = [_plain_cell(table.rows[i].scores[c], ranks[i][c], show) for i in rows]
-        cells.append([*heading, *scores])
-    return cells
+    for column in columns:
+        cells = [Cell(line) for line in _heading_lines(table.columns[column].title)]
+        for i in rows:
+            cells.append(_unformatted_cell(table.rows[i].scores[column], ranks[i][column], show))
+        cells_by_column.append(cells)
+    return cells_by_column
 
 
-def _plain_cell(score: Score | None, rank: int, show: Callable[[float], str]) -> Cell:
+def _unformatted_cell(score: Score | None, rank: int, show: Callable[[float], str]) -> Cell:
+    """Return a score as it is printed, without LaTeX's commands."""
     text = with_deviation(score, show)
     if score and score.tied:
         text += TIED
@@ -265,12 +295,16 @@ def _plain_cell(score: Score | None, rank: int, show: Callable[[float], str]) ->
 
 
 def _reason(layout: Layout, width: float, n_lines: int) -> str:
-    """Say why a table is not a usual float in the usual size, where it has a width; empty where it is one."""
+    """Return a comment on why a table is not a usual float in the usual size; empty where it is one."""
     usual = SIZES[0]
-    if (layout.size, layout.float_name, layout.scaled) == (usual, "table", False):
+    if layout.size == usual and layout.float_name == "table" and not layout.scaled:
         return ""
-    line = COLUMN_LINE if layout.float_name == "table*" else layout.line
-    noun = "a column" if layout.float_name == "table*" else "a line"
+    if layout.float_name == "table*":
+        line = COLUMN_LINE
+        noun = "a column"
+    else:
+        line = layout.line
+        noun = "a line"
     reasons = []
     if width > line:
         reasons.append(f"about {width:.0f} pt wide ({noun}: {line:.0f} pt)")
@@ -286,8 +320,8 @@ def _reason(layout: Layout, width: float, n_lines: int) -> str:
     return rf"In \small it is {' and '.join(reasons)}, so it is set {', '.join(ways)}"
 
 
-def _fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bool) -> int:
-    """The number of notes that fit below the last table."""
+def _count_fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bool) -> int:
+    """Return the number of notes that fit below a table."""
     layout = tabular["layout"]
     if standalone:
         layout = replace(layout, line=WIDE_LINE)
@@ -295,7 +329,7 @@ def _fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bo
 
 
 def _packages(tabulars: Sequence[dict[str, Any]], notes: bool) -> str:
-    """The packages that tables need."""
+    """Return the names of the LaTeX packages that tables need."""
     packages = ["booktabs"]
     if notes:
         packages.append("threeparttable")
@@ -311,20 +345,25 @@ def ended(text: str) -> str:
 
 
 def _head(table: Table, columns: Sequence[int]) -> list[str]:
-    """The lines of the heading, with suites above their columns where there are several."""
-    shown = [table.columns[i] for i in columns]
-    labels = [at_start(escape_latex(part)) for part in table.labels()[0]]
-    head = [" & ".join([*labels, *(latex_heading(column.title) for column in shown)]) + r" \\"]
-    if table.groups() and any(column.suite for column in shown):
-        suites, rules, start = ["" for _ in labels], [], len(labels) + 1
-        for suite, members in groupby(shown, lambda column: column.suite):
-            span = len(list(members))
-            suites.append(rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}")
-            if suite:
-                rules.append(rf"\cmidrule(lr){{{start}-{start + span - 1}}}")
-            start += span
-        head = [" & ".join(suites).lstrip() + r" \\", " ".join(rules), *head]
-    return head
+    """Return the lines of the heading, with suites above their columns where there are several."""
+    corner = [at_start(escape_latex(part)) for part in table.labels()[0]]
+    members = [table.columns[i] for i in columns]
+    titles = [latex_heading(column.title) for column in members]
+    line_of_titles = " & ".join([*corner, *titles]) + r" \\"
+    if not table.groups() or not any(column.suite for column in members):
+        return [line_of_titles]
+
+    cells = [""] * len(corner)
+    rules = []
+    first = len(corner) + 1  # LaTeX counts columns from 1
+    for suite, columns_of_suite in groupby(members, lambda column: column.suite):
+        span = len(list(columns_of_suite))
+        cells.append(rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}")
+        if suite:
+            rules.append(rf"\cmidrule(lr){{{first}-{first + span - 1}}}")
+        first += span
+    line_of_suites = " & ".join(cells).lstrip() + r" \\"
+    return [line_of_suites, " ".join(rules), line_of_titles]
 
 
 def latex_heading(title: str) -> str:
@@ -341,27 +380,40 @@ def _heading_lines(title: str) -> list[str]:
 def _body(
     table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
 ) -> list[str]:
-    lines, starts, labels, ranks = [], table.blocks(), table.labels()[1:], table.ranks()
-    for before, i in zip([None, *rows], rows, strict=False):
-        if before is not None and any(before < start <= i for start in starts):
-            lines.append(r"\midrule" if table.layout == "leaderboard" else r"\addlinespace")
-        cells = [_cell(table.rows[i].scores[c], ranks[i][c], show) for c in columns]
+    """Return the lines of the rows, with a rule between blocks."""
+    rule = r"\midrule" if table.layout == "leaderboard" else r"\addlinespace"
+    starts = table.blocks()
+    labels = table.labels()[1:]
+    ranks = table.ranks()
+    lines = []
+    previous = None
+    for i in rows:
+        # The row that begins a block may be left out.
+        if previous is not None and any(previous < start <= i for start in starts):
+            lines.append(rule)
         first, *others = map(escape_latex, labels[i])
-        lines.append(" & ".join([at_start(first), *others, *cells]) + r" \\")
+        cells = [at_start(first), *others]
+        for column in columns:
+            cells.append(_cell(table.rows[i].scores[column], ranks[i][column], show))
+        lines.append(" & ".join(cells) + r" \\")
+        previous = i
     return lines
 
 
 def _cell(score: Score | None, rank: int, show: Callable[[float], str]) -> str:
+    """Return a score in LaTeX: bold or underlined by its rank, with dagger and interval."""
     text = with_deviation(score, show)
-    if text.strip("+-.0123456789± ≠") == "":  # a number, in which "-" is a minus sign and no hyphen
+    is_number = text.strip("+-.0123456789± ≠") == ""
+    if is_number:  # "-" is a minus sign, not a hyphen
         text = text.replace("-", "−")
-    text = _RANK_MARKS[rank].format(escape_latex(text).replace(r" $\neq$", r"\,$\neq$"))
+    tex = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
+    tex = _RANK_MARKS[rank].format(tex)
     if score and score.tied:
-        text += escape_latex(TIED)
+        tex += escape_latex(TIED)
     if score and score.interval:
-        ends = ", ".join(escape_latex(show(end).replace("-", "−")) for end in score.interval)
-        text += rf"\,{{\scriptsize [{ends}]}}"
-    return text
+        ends = [escape_latex(show(end).replace("-", "−")) for end in score.interval]
+        tex += rf"\,{{\scriptsize [{', '.join(ends)}]}}"
+    return tex
 
 
 def breakable(text: str) -> str:
@@ -370,12 +422,16 @@ def breakable(text: str) -> str:
 
 
 def _breakable_word(word: str) -> str:
-    if len(word) <= _LONG:
+    if len(word) <= _LONGEST_UNBROKEN:
         return escape_latex(word)
-    anywhere = max(map(len, re.split(f"[{_BREAKS}]", word))) > _LONG
-    return "".join(
-        escape_latex(char) + r"\allowbreak{}" * (anywhere or char in _BREAKS) for char in word
-    )
+    parts = re.split(f"[{_BREAK_MARKS}]", word)
+    breaks_anywhere = max(map(len, parts)) > _LONGEST_UNBROKEN
+    tex = ""
+    for character in word:
+        tex += escape_latex(character)
+        if breaks_anywhere or character in _BREAK_MARKS:
+            tex += r"\allowbreak{}"
+    return tex
 
 
 @lru_cache
