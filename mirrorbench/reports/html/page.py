@@ -43,29 +43,29 @@ def html(table: Table) -> str:
 
     Tables whose scores are texts, as those of the papers with measured values, can only be read.
     """
-    folder = files("mirrorbench.reports.html") / "template"
-    style, *scripts = (
-        (folder / name).read_text(encoding="utf-8") for name in ("page.css", *SCRIPTS)
-    )
+    style = _template_file("page.css")
     has_texts = any(score and score.text for row in table.rows for score in row.scores)
-    script = "" if has_texts else "\n".join(scripts)
-    return (
-        _templates()
-        .get_template("page.html")
-        .render(
-            title=_line(title_of(replace(table, banner=""))),
-            banner=_line(table.banner),
-            answers=_answers(table),
-            style=style,
-            style_hash=_checksum(style),
-            script=script,
-            script_hash=_checksum(script),
-            data=_embedded(None if has_texts else page_data(table)),
-            sources=column_sources(table),
-            bibtex=bibtex(table),
-            commands=leaderboard_commands(table) if table.layout == "leaderboard" else "",
-            **_board(table),
-        )
+    if has_texts:
+        script = ""
+        data = None
+    else:
+        script = "\n".join(map(_template_file, SCRIPTS))
+        data = page_data(table)
+    commands = leaderboard_commands(table) if table.layout == "leaderboard" else ""
+    page = _templates().get_template("page.html")
+    return page.render(
+        title=_line(title_of(replace(table, banner=""))),
+        banner=_line(table.banner),
+        answers=_answers(table),
+        style=style,
+        style_hash=_checksum(style),
+        script=script,
+        script_hash=_checksum(script),
+        data=_embedded(data),
+        sources=column_sources(table),
+        bibtex=bibtex(table),
+        commands=commands,
+        **_board(table),
     )
 
 
@@ -81,12 +81,13 @@ def page_data(table: Table) -> dict[str, Any]:
     data = to_object(table)
     del data["verdicts"]  # the notes state them
     for column, heading, entry in zip(table.columns, table.heads(), data["columns"], strict=True):
+        metrics = [metric_words(name) for name in column.metric.split(", ") if name]
         entry["display"] = {
             "heading": full_heading(column),
             "markdown": escape_markdown(heading),
             "latex": latex_heading(column.title),
             "suite_latex": escape_latex(column.suite),
-            "metric": ", ".join(metric_words(name) for name in column.metric.split(", ") if name),
+            "metric": ", ".join(metrics),
             "source": column.source.title if column.source else "",
         }
     commands = error_commands(table)
@@ -96,16 +97,16 @@ def page_data(table: Table) -> dict[str, Any]:
             "latex": at_start(escape_latex(row.label)),
             "error_commands": commands.get((row.spec, row.protocol), {}),
         }
+    notes = []
+    for _, note in note_lines(table):
+        notes.append({"plain": _line(note), "markdown": escape_markdown(note)})
     data["display"] = {
         "differences": _differences(table),
         "digits": DIGITS,
         "missing": {"plain": MISSING, "latex": escape_latex(MISSING)},
         "tied": {"plain": TIED, "latex": escape_latex(TIED)},
         "title": escape_markdown(table.heading),
-        "notes": [
-            {"plain": _line(note), "markdown": escape_markdown(note)}
-            for _, note in note_lines(table)
-        ],
+        "notes": notes,
         "latex": _around_tabular(latex(table)),
     }
     return data
@@ -116,15 +117,15 @@ _KINDS = {"+": "gain", "-": "loss", "=": "neither", "!": "warning"}
 
 
 def _answers(table: Table) -> list[tuple[str, str, str]]:
-    """The sentences above the table: class, mark and text of each."""
-    return [
-        (_KINDS.get(mark, ""), mark.replace("-", "−"), _typeset(text))
-        for mark, text in answer_lines(table)
-    ]
+    """Return the sentences above the table: class, mark and text of each."""
+    answers = []
+    for mark, text in answer_lines(table):
+        answers.append((_KINDS.get(mark, ""), mark.replace("-", "−"), _typeset(text)))
+    return answers
 
 
 def _differences(table: Table) -> list[dict[str, Any]]:
-    """The verdicts with an interval, for a plot: names, rows, numbers, and whether the difference is significant."""
+    """Return the verdicts with an interval, for a plot: names, rows, numbers, and whether they are significant."""
     differences = []
     for verdict in table.verdicts:
         if verdict.difference is None or verdict.interval is None:
@@ -134,7 +135,7 @@ def _differences(table: Table) -> list[dict[str, Any]]:
         differences.append(
             {
                 "column": verdict.column,
-                "rows": [[spec, verdict.protocol] for spec in (verdict.spec, verdict.over)],
+                "rows": [[verdict.spec, verdict.protocol], [verdict.over, verdict.protocol]],
                 "row": names.row,
                 "over": names.over,
                 "difference": verdict.difference,
@@ -156,12 +157,18 @@ def _around_tabular(text: str) -> dict[str, str]:
 
 
 def _embedded(data: dict[str, Any] | None) -> str:
-    """Data as JSON for a script element."""
+    """Return data as JSON for a script element."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
     # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
-    for char in "<>&":
-        text = text.replace(char, f"\\u{ord(char):04x}")
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
     return text
+
+
+def _template_file(name: str) -> str:
+    """Return the text of a file beside the templates."""
+    path = files("mirrorbench.reports.html") / "template" / name
+    return path.read_text(encoding="utf-8")
 
 
 @cache
@@ -179,40 +186,38 @@ def _templates() -> Environment:
 
 
 def _board(table: Table) -> dict[str, Any]:
-    """The values of the template ``board.html``."""
+    """Return the values of the template ``board.html``."""
     rows = []
     for row, ranks in zip(table.rows, table.ranks(), strict=True):
         cells = []
         for score, rank in zip(row.scores, ranks, strict=True):
             mean, _, deviation = with_deviation(score).partition(" ± ")
-            cells.append(
-                (mean.replace("-", "−"), deviation, rank, TIED if score and score.tied else "")
-            )
+            dagger = TIED if score and score.tied else ""
+            cells.append((mean.replace("-", "−"), deviation, rank, dagger))
         rows.append((_line(row.label), cells))
-    above = [text for _, text in answer_lines(table)]
-    notes = [_typeset(note) for _, note in note_lines(table) if note not in above]
-    heads = list(map(full_heading, table.columns))
+    lines_above = [text for _, text in answer_lines(table)]
+    notes = [_typeset(note) for _, note in note_lines(table) if note not in lines_above]
     return {
         "groups": table.groups(),
         "corner": table.corner,
-        "heads": heads,
+        "heads": [full_heading(column) for column in table.columns],
         "rows": rows,
         "notes": notes,
     }
 
 
 def _typeset(text: str) -> str:
-    """A sentence on one line, with minus signs, and without breaks inside an interval or a p-value."""
+    """Return a sentence on one line, with minus signs, and without breaks inside an interval or a p-value."""
     text = re.sub(r"(?<=[\s\[(])-(?=\.?\d)", "−", _line(text))
     text = re.sub(r"\[([^\[\]]*), ([^\[\]]*)\]", "[\\1,\u00a0\\2]", text)
     return re.sub(r"\bp ([<=]) ", "p\u00a0\\1\u00a0", text)
 
 
 def _line(text: str) -> str:
-    """The text on one line."""
+    """Return a text on one line."""
     return " ".join(text.split())
 
 
 def _checksum(text: str) -> str:
-    """The hash by which a content security policy names a script or style."""
+    """Return the hash by which a content security policy names a script or style."""
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()

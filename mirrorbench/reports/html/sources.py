@@ -25,75 +25,91 @@ def full_heading(column: Column) -> str:
 
 def column_sources(table: Table) -> list[tuple[Column, TaskSource, str]]:
     """Return the columns that state a source, each with its source and the address of the paper (or "")."""
-    sources = [(column, column.source) for column in table.columns if column.source]
-    return [
-        (column, source, (_ADDRESS.findall(source.citation) or [""])[0])
-        for column, source in sources
-    ]
+    sources = []
+    for column in table.columns:
+        if column.source:
+            address = _ADDRESS.search(column.source.citation)
+            sources.append((column, column.source, address[1] if address else ""))
+    return sources
 
 
 def bibtex(table: Table) -> str:
     """Return the BibTeX entries of the papers of the table's methods and tasks, each once."""
     methods = [_CORPORA[row.method] for row in table.rows if row.method in _CORPORA]
-    cited = [builtin_cards()[name].citation for name in dict.fromkeys(methods)]
-    entries: dict[str, str] = {}
-    for citation in (*cited, *(source.citation for _, source, _ in column_sources(table))):
-        starts = [*_ENTRY.finditer(citation)]
-        ends = [*(start.start() for start in starts[1:]), len(citation)]
-        for start, end in zip(starts, ends, strict=True):
-            entries.setdefault(start[1], citation[start.start() : end].strip())
-    return "\n\n".join(entries.values())
+    citations = [builtin_cards()[name].citation for name in dict.fromkeys(methods)]
+    citations += [source.citation for _, source, _ in column_sources(table)]
+    entries_by_key: dict[str, str] = {}
+    for citation in citations:
+        matches = list(_ENTRY.finditer(citation))
+        # An entry ends where the next one starts.
+        ends = [match.start() for match in matches[1:]] + [len(citation)]
+        for match, end in zip(matches, ends, strict=True):
+            entries_by_key.setdefault(match[1], citation[match.start() : end].strip())
+    return "\n\n".join(entries_by_key.values())
 
 
 def leaderboard_commands(table: Table) -> str:
     """Return the commands that make the table again: a run for rows with scores on the same tasks, and the table."""
-    tasks = [column.name for column in table.columns if not column.average_of]
-    runs: dict[tuple[str, str], list[Row]] = {}
+    rows_by_run: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
-        scored = [
-            c.name for c, s in zip(table.columns, row.scores, strict=True) if s and not c.average_of
-        ]
-        if row.spec and scored:
-            runs.setdefault((",".join(scored), row.protocol), []).append(row)
-    if not runs:
+        tasks = []
+        for column, score in zip(table.columns, row.scores, strict=True):
+            if score and not column.average_of:
+                tasks.append(column.name)
+        if row.spec and tasks:
+            rows_by_run.setdefault((",".join(tasks), row.protocol), []).append(row)
+    if not rows_by_run:
         return ""
-    lines = [_run_command(rows, names, protocol) for (names, protocol), rows in runs.items()]
-    scores = [score for row in table.rows for score in row.scores if score]
-    shown = ["mirrorbench", "leaderboard", "results", "--tasks", ",".join(tasks)]
-    shown += ["--intervals"] if any(score.interval for score in scores) else []
-    shown += ["--ties"] if any(score.tied for score in scores) else []
-    shown += ["--title", table.title] if table.title else []
-    return "\n".join([*lines, shlex.join([*shown, "--output", "leaderboard.html"])])
+    commands = [
+        _run_command(rows, tasks, protocol) for (tasks, protocol), rows in rows_by_run.items()
+    ]
+    commands.append(_table_command(table))
+    return "\n".join(commands)
 
 
 def _run_command(rows: Sequence[Row], tasks: str, protocol: str) -> str:
-    """The command that computes the encoders of rows on tasks, which are joined by commas."""
-    seeds = max(score.n for row in rows for score in row.scores if score)
-    specs = dict.fromkeys(row.spec for row in rows)
-    words = ["mirrorbench", "run", *(word for spec in specs for word in ("-e", spec)), "-t", tasks]
-    words += ["--seeds", str(seeds)] if seeds > 1 else []
-    words += ["--protocol", protocol] if protocol not in ("", "paper") else []
-    return shlex.join(words)
+    """Return the command that computes the encoders of rows on tasks, which are joined by commas."""
+    words = ["mirrorbench", "run"]
+    for spec in dict.fromkeys(row.spec for row in rows):
+        words += ["-e", spec]
+    words += ["-t", tasks]
+    n_seeds = max(score.n for row in rows for score in row.scores if score)
+    if n_seeds > 1:
+        words += ["--seeds", str(n_seeds)]
+    return shlex.join([*words, *_protocol_option(protocol)])
+
+
+def _table_command(table: Table) -> str:
+    """Return the command that makes the page from stored results."""
+    tasks = ",".join(column.name for column in table.task_columns)
+    scores = [score for row in table.rows for score in row.scores if score]
+    words = ["mirrorbench", "leaderboard", "results", "--tasks", tasks]
+    if any(score.interval for score in scores):
+        words.append("--intervals")
+    if any(score.tied for score in scores):
+        words.append("--ties")
+    if table.title:
+        words += ["--title", table.title]
+    return shlex.join([*words, "--output", "leaderboard.html"])
+
+
+def _protocol_option(protocol: str) -> list[str]:
+    """Return the words of the option ``--protocol``; none for the default."""
+    if protocol in ("", "paper"):
+        return []
+    return ["--protocol", protocol]
 
 
 def error_commands(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     """Return the ``mirrorbench analyze errors`` commands of each row, by (spec, protocol) and then by task."""
-    tasks = {column.name for column in table.columns if not column.average_of}
-    by_row: dict[tuple[str, str], dict[str, str]] = {}
+    tasks = {column.name for column in table.task_columns}
+    commands_by_row: dict[tuple[str, str], dict[str, str]] = {}
     for verdict in table.verdicts:
         if verdict.best or verdict.column not in tasks:
             continue
-        words = [
-            "mirrorbench",
-            "analyze",
-            "errors",
-            "-e",
-            verdict.over,
-            "-e",
-            verdict.spec,
-            "-t",
-            verdict.column,
-        ]
-        words += ["--protocol", verdict.protocol] if verdict.protocol not in ("", "paper") else []
-        by_row.setdefault((verdict.spec, verdict.protocol), {})[verdict.column] = shlex.join(words)
-    return by_row
+        words = ["mirrorbench", "analyze", "errors"]
+        words += ["-e", verdict.over, "-e", verdict.spec, "-t", verdict.column]
+        words += _protocol_option(verdict.protocol)
+        commands = commands_by_row.setdefault((verdict.spec, verdict.protocol), {})
+        commands[verdict.column] = shlex.join(words)
+    return commands_by_row

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from mirrorbench.reports.renderers.numbers import TIED, metric_words, number
@@ -18,7 +18,7 @@ from mirrorbench.reports.renderers.verdicts import (
     sentence,
     signed,
 )
-from mirrorbench.reports.table import Table, Verdict
+from mirrorbench.reports.table import Column, Row, Score, Table, Verdict
 
 MOST_LINES = 6
 """The largest number of notes with ``--notes short``."""
@@ -41,38 +41,66 @@ class Headlines(NamedTuple):
 
 def headlines(table: Table) -> Headlines:
     """Choose the headlines among the tested verdicts of a table."""
-    candidates = tested = [verdict for verdict in table.verdicts if verdict.p is not None]
+    tested = [verdict for verdict in table.verdicts if verdict.p is not None]
+    candidates = tested
     if any(row.tuned for row in table.rows):
-        candidates = [v for v in tested if [row.tuned for row in table.rows_of(v)] == [True, False]]
+        candidates = [verdict for verdict in tested if _is_of_tuning(table, verdict)]
+
+    # The longest average stands for all tasks; without one, any task may have the headline.
+    tested_columns = {verdict.column for verdict in candidates}
+    averages = [c for c in table.columns if c.average_of and c.name in tested_columns]
+    longest = _longest_average(averages)
+    columns = [longest.name] if longest else [column.name for column in table.task_columns]
+
+    gain = _strongest(table, candidates, columns, best=False)
+    over_best = _strongest(table, candidates, [gain.column] if gain else columns, best=True)
+    loss = _largest_loss([verdict for verdict in tested if verdict is not gain])
+    return Headlines(gain, over_best, loss)
+
+
+def _is_of_tuning(table: Table, verdict: Verdict) -> bool:
+    """Return whether a verdict is on a tuned row against an untuned one."""
+    row, other = table.rows_of(verdict)
+    return row.tuned and not other.tuned
+
+
+def _longest_average(columns: Iterable[Column]) -> Column | None:
+    """Return the column that averages most tasks; ``None`` without averages."""
+    averages = [column for column in columns if column.average_of]
+    return max(averages, key=lambda column: len(column.average_of), default=None)
+
+
+def _strongest(
+    table: Table, verdicts: Sequence[Verdict], columns: Sequence[str], best: bool
+) -> Verdict | None:
+    """Return the verdict with the best row in a single column, or with the largest significant gain in several."""
+    verdicts = [
+        verdict for verdict in verdicts if verdict.column in columns and verdict.best == best
+    ]
+    names = [column.name for column in table.columns]
+
+    def score_of(verdict: Verdict) -> float:
+        row, _ = table.rows_of(verdict)
+        score = row.scores[names.index(verdict.column)]
+        return score.mean if score else float("-inf")
 
     def gain_of(verdict: Verdict) -> tuple[bool, float]:
         difference = verdict.difference or 0.0
         return verdict.separable and difference > 0, difference
 
-    def score_of(verdict: Verdict) -> float:
-        row, _ = table.rows_of(verdict)
-        score = row.scores[[column.name for column in table.columns].index(verdict.column)]
-        return score.mean if score else float("-inf")
+    return max(verdicts, key=score_of if len(columns) == 1 else gain_of, default=None)
 
-    def strongest(columns: Collection[str], best: bool) -> Verdict | None:
-        own = [
-            verdict for verdict in candidates if verdict.column in columns and verdict.best == best
-        ]
-        return max(own, key=score_of if len(columns) == 1 else gain_of, default=None)
 
-    averages = [
-        c for c in table.columns if c.average_of and any(v.column == c.name for v in candidates)
-    ]
-    longest = max(averages, key=lambda column: len(column.average_of), default=None)
-    columns = [longest.name] if longest else [column.name for column in table.task_columns]
-    gain = strongest(columns, best=False)
-    over_best = strongest([gain.column] if gain else columns, best=True)
-    losses = [
-        v
-        for v in tested
-        if not v.best and v.separable and v is not gain and (v.difference or 0.0) < 0
-    ]
-    return Headlines(gain, over_best, min(losses, key=lambda v: v.difference or 0.0, default=None))
+def _largest_loss(verdicts: Iterable[Verdict]) -> Verdict | None:
+    """Return the verdict with the largest significant loss, if any."""
+    largest = None
+    for verdict in verdicts:
+        if verdict.best or not verdict.separable or verdict.difference is None:
+            continue
+        least = 0.0 if largest is None or largest.difference is None else largest.difference
+        if verdict.difference < least:
+            largest = verdict
+    return largest
 
 
 def note_lines(table: Table, show: Show = number) -> list[Line]:
@@ -100,16 +128,17 @@ def answer_lines(table: Table, show: Show = number) -> list[Line]:
 
 
 def _short_lines(table: Table, show: Show) -> list[Line]:
+    """Return the first sentences of the summary, as many as short notes have room for."""
     lines = [_first_sentence(line) for line in summary_lines(table, show)]
     return lines[: MOST_LINES - 1]
 
 
 def _uncorrected(table: Table) -> str:
-    """A sentence on the intervals of headlines with several tests; empty without any."""
-    chosen = [verdict for verdict in headlines(table) if verdict]
-    if not any(verdict.n_tests > 1 and not verdict.best for verdict in chosen):
+    """Return a sentence on intervals of headlines that are not corrected for several tests; empty without any."""
+    verdicts = [verdict for verdict in headlines(table) if verdict]
+    if not any(verdict.n_tests > 1 and not verdict.best for verdict in verdicts):
         return ""
-    if any(verdict.best for verdict in chosen):
+    if any(verdict.best for verdict in verdicts):
         return "Intervals are for one test each, except the best row's. "
     return "Intervals are for one test each. "
 
@@ -120,82 +149,99 @@ def summary_lines(table: Table, show: Show = number) -> list[Line]:
 
 
 def _summary(table: Table, show: Show, say: Callable[[Verdict, Names, Show], Line]) -> list[Line]:
-    chosen = [verdict for verdict in headlines(table) if verdict]
+    """Return the headlines as ``say`` words them, the best row, what was measured, and warnings."""
+    verdicts = [verdict for verdict in headlines(table) if verdict]
     lines = []
-    for verdict in chosen:
+    for verdict in verdicts:
         mark, text = say(verdict, names_of(table, verdict), show)
-        lines.append((mark, text + _without_gain(table, verdict)))
-    if leader := _leader(table, chosen, show):
-        lines.append(("", leader))
-    return [*lines, *_measured(table), *_warnings(table, chosen, show)]
+        lines.append((mark, text + _tasks_without_gain(table, verdict)))
+    best_row = _best_row(table, verdicts, show)
+    if best_row:
+        lines.append(("", best_row))
+    return [*lines, *_measurement(table), *_warnings(table, verdicts, show)]
 
 
-def _leader(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
-    """A sentence on the row with the best score on the longest average, or on the only task, and on the second one.
+def _best_row(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
+    """Return a sentence on the best and second best row, on the longest average or on the only column.
 
-    Empty where a headline is about the best row, where no two rows have a score, and without such a column.
+    Empty where one of ``verdicts`` is about the best row, where fewer than two rows have a score, and where several
+    columns have no average.
     """
-    averages = [column for column in table.columns if column.average_of]
-    longest = max(averages, key=lambda column: len(column.average_of), default=None)
-    if longest is None and len(table.columns) != 1:
+    column = _longest_average(table.columns)
+    if column is None and len(table.columns) == 1:
+        column = table.columns[0]
+    if column is None:
         return ""
-    column = longest or table.columns[0]
-    at = table.columns.index(column)
-    scored = [row for row in table.rows if row.spec and row.scores[at]]
-    scored.sort(key=lambda row: row.scores[at].mean, reverse=True)  # type: ignore[union-attr]
-    if len(scored) < 2:
+    index = table.columns.index(column)
+    scores: list[tuple[Row, Score]] = []
+    for row in table.rows:
+        score = row.scores[index]
+        if row.spec and score:
+            scores.append((row, score))
+    if len(scores) < 2:
         return ""
-    best, second = scored[:2]
+    scores.sort(key=lambda row_and_score: row_and_score[1].mean, reverse=True)
+    (best, best_score), (second, second_score) = scores[:2]
     if any(best in table.rows_of(verdict) for verdict in verdicts):
         return ""
-    values = [show(row.scores[at].mean) for row in (best, second)]  # type: ignore[union-attr]
-    where = column_phrase(column, table.columns)
-    tied = [row.label for row in scored[1:] if row.scores[at].tied]  # type: ignore[union-attr]
-    certain = f"not separable from {', '.join(tied)}" if tied else "not tested against it"
-    return f"Best{where}: {best.label} {values[0]}, then {second.label} {values[1]}; {certain}"
+    labels_of_tied = [row.label for row, score in scores[1:] if score.tied]
+    certainty = "not tested against it"
+    if labels_of_tied:
+        certainty = f"not separable from {', '.join(labels_of_tied)}"
+    return (
+        f"Best{column_phrase(column, table.columns)}: {best.label} {show(best_score.mean)}, "
+        f"then {second.label} {show(second_score.mean)}; {certainty}"
+    )
 
 
 def _first_sentence(line: Line) -> Line:
-    """A warning's first sentence; other lines are one sentence."""
+    """Return the first sentence of a warning; other lines are one sentence."""
     mark, text = line
-    return (mark, re.split(r"\.\s", text)[0]) if mark == "!" else line
+    if mark != "!":
+        return line
+    return mark, re.split(r"\.\s", text)[0]
 
 
-def _without_gain(table: Table, gain: Verdict) -> str:
-    """The other tasks, if any, on which the row with a gain on one task has no significant one."""
+def _tasks_without_gain(table: Table, gain: Verdict) -> str:
+    """Return a clause on the tasks on which the row with a gain on one task has no significant difference."""
     titles = {column.name: column.title for column in table.task_columns}
     if gain.best or gain.answer != "better" or gain.column not in titles:
         return ""
-    same = [
-        v
-        for v in table.verdicts
-        if (v.spec, v.protocol, v.best) == (gain.spec, gain.protocol, False)
-    ]
-    none = [
-        titles[v.column] for v in same if v.p is not None and not v.separable and v.column in titles
-    ]
-    return f"; no separable difference on {', '.join(none)}" if none else ""
+    tasks = []
+    for verdict in table.verdicts:
+        is_of_row = (verdict.spec, verdict.protocol) == (gain.spec, gain.protocol)
+        if not is_of_row or verdict.best or verdict.column not in titles:
+            continue
+        if verdict.p is not None and not verdict.separable:
+            tasks.append(titles[verdict.column])
+    return f"; no separable difference on {', '.join(tasks)}" if tasks else ""
 
 
-def _measured(table: Table) -> list[Line]:
-    """Tasks, metrics, numbers of items and of seeds, in one line."""
+def _measurement(table: Table) -> list[Line]:
+    """Return one line on what was measured: tasks, metrics, numbers of items and of seeds."""
     tasks = table.task_columns
     if not tasks:
         return []
-    metrics = Counter(column.metric for column in tasks)
-    parts = [
-        metric_words(name) + (f" ({n})" if len(metrics) > 1 else "")
-        for name, n in metrics.items()
-        if name
-    ]
-    if n_items := sum(column.n_items for column in tasks):
-        parts.append(f"{n_items:,} {_items(table)}")
-    text = f"{table.heads()[0] if len(tasks) == 1 else f'{len(tasks)} tasks'}: {', '.join(parts)}"
-    seeds = sorted({score.n for row in table.rows if row.tuned for score in row.scores if score})
-    if seeds == [1]:
+    parts = []
+    n_tasks_by_metric = Counter(column.metric for column in tasks)
+    for metric, n_tasks in n_tasks_by_metric.items():
+        if metric and len(n_tasks_by_metric) > 1:
+            parts.append(f"{metric_words(metric)} ({n_tasks})")
+        elif metric:
+            parts.append(metric_words(metric))
+    n_items = sum(column.n_items for column in tasks)
+    if n_items:
+        parts.append(f"{n_items:,} {_noun_of_items(table)}")
+    subject = table.heads()[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
+    text = f"{subject}: {', '.join(parts)}"
+
+    seeds = {score.n for row in table.rows if row.tuned for score in row.scores if score}
+    if seeds == {1}:
         text += "; one seed (--seeds 3 for more)"
+    elif len(seeds) == 1:
+        text += f"; {seeds.pop()} seeds (±)"
     elif seeds:
-        text += f"; {' to '.join(map(str, dict.fromkeys((seeds[0], seeds[-1]))))} seeds (±)"
+        text += f"; {min(seeds)} to {max(seeds)} seeds (±)"
     if _has_tied(table):
         text += f"; {TIED} not separable from the best"
     return [("", text)]
@@ -205,66 +251,74 @@ def _has_tied(table: Table) -> bool:
     return any(score and score.tied for row in table.rows for score in row.scores)
 
 
-def _items(table: Table) -> str:
-    """The word for the test items of all tasks."""
-    items = {column.items for column in table.task_columns}
-    return items.pop() if len(items) == 1 else "items"
+def _noun_of_items(table: Table) -> str:
+    """Return the noun for the test items of all tasks."""
+    nouns = {column.items for column in table.task_columns}
+    return nouns.pop() if len(nouns) == 1 else "items"
 
 
 def _warnings(table: Table, verdicts: Sequence[Verdict], show: Show) -> list[Line]:
-    """Reasons to distrust the table, and the share of items with a text of a tuning corpus.
+    """Return the warnings of a table, and one on test items with a text of a tuning corpus.
 
-    With what is left without these of the ``verdicts`` in the lines above, in their order.
+    ``verdicts`` are those in the lines above; the warning says what remains of their differences without such items.
     """
     lines = [("!", warning) for warning in table.warnings]
-    seen = [(verdict, verdict.unseen) for verdict in verdicts if verdict.unseen]
-    if seen:
-        first, unseen = seen[0]
-        left = [signed(rest, show) for _, rest in seen if rest.p is not None]
-        text = _share_seen(table, first.column, unseen.share)
-        lines.append(("!", f"{text} (without them {'; '.join(left)})" if left else text))
+    overlapping = [(verdict, verdict.unseen) for verdict in verdicts if verdict.unseen]
+    if overlapping:
+        verdict, unseen = overlapping[0]
+        text = _seen_share(table, verdict.column, unseen.share)
+        differences = [signed(unseen, show) for _, unseen in overlapping if unseen.p is not None]
+        if differences:
+            text += f" (without them {'; '.join(differences)})"
+        lines.append(("!", text))
     elif table.task_columns:
-        most = max(table.task_columns, key=lambda task: task.seen)
-        if most.seen:
-            lines.append(("!", _share_seen(table, most.name, most.seen)))
+        task = max(table.task_columns, key=lambda task: task.seen)
+        if task.seen:
+            lines.append(("!", _seen_share(table, task.name, task.seen)))
     return lines
 
 
-def _share_seen(table: Table, column: str, share: float) -> str:
-    """The share of the items of a column with a text of a tuning corpus; an average and the only task are not named."""
-    tasks = table.task_columns
-    titles = [task.title for task in tasks if task.name == column]
-    on = f" on {titles[0]}" if titles and len(tasks) > 1 else ""
-    return f"{share:.0%} of the {_items(table)}{on} contain a text of the tuning corpus"
+def _seen_share(table: Table, column: str, share: float) -> str:
+    """Return a sentence on the share of a column's items with a text of a tuning corpus.
+
+    An average and the only task of a table are not named.
+    """
+    place = ""
+    for task in table.task_columns:
+        if task.name == column and len(table.task_columns) > 1:
+            place = f" on {task.title}"
+    return f"{share:.0%} of the {_noun_of_items(table)}{place} contain a text of the tuning corpus"
 
 
 def _other_lines(table: Table, show: Show) -> list[Line]:
-    """The other verdicts of a leaderboard and its notes; a dagger that is used is explained."""
+    """Return the verdicts that are not in the summary, and the notes; a dagger that is used is explained."""
     chosen = headlines(table)
-    lines = [
-        sentence(verdict, names_of(table, verdict), show)[1]
-        for verdict in table.verdicts
-        if verdict not in chosen and not _is_averaged(table, verdict)
-    ]
-    tied = _has_tied(table)
+    lines = []
+    for verdict in table.verdicts:
+        if verdict not in chosen and not _is_averaged(table, verdict):
+            _, text = sentence(verdict, names_of(table, verdict), show)
+            lines.append(text)
+    has_tied = _has_tied(table)
     for note in table.notes:
         if not note.startswith("Tied"):
             lines.append(note)
-        elif tied:
+        elif has_tied:
             lines.append(f"{TIED} {note}")
     return [("", line) for line in lines]
 
 
 def _is_averaged(table: Table, verdict: Verdict) -> bool:
-    """Whether a verdict on an average over many tasks of the same rows stands for this one."""
-    rows = (verdict.spec, verdict.over, verdict.protocol, verdict.best)
+    """Return whether a verdict of the same rows on an average over many tasks stands for this one."""
+
+    def rows_of(verdict: Verdict) -> tuple[str, str, str, bool]:
+        return verdict.spec, verdict.over, verdict.protocol, verdict.best
+
+    rows = rows_of(verdict)
     tested = {
-        own.column
-        for own in table.verdicts
-        if not own.why_not and (own.spec, own.over, own.protocol, own.best) == rows
+        other.column for other in table.verdicts if not other.why_not and rows_of(other) == rows
     }
+    tested_averages = [column for column in table.columns if column.name in tested]
     return any(
-        verdict.column in column.average_of
-        for column in table.columns
-        if column.name in tested and len(column.average_of) > _MOST_TASKS
+        len(column.average_of) > _MOST_TASKS and verdict.column in column.average_of
+        for column in tested_averages
     )

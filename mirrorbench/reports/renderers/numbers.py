@@ -52,5 +52,12 @@ def with_deviation(score: Score | None, show: Callable[[float], str] = number) -
 
 def marks(score: Score | None) -> str:
     """Format the interval and the dagger of a score; empty where it has neither."""
-    interval = f" [{', '.join(map(number, score.interval))}]" if score and score.interval else ""
-    return interval + (TIED if score and score.tied else "")
+    if score is None:
+        return ""
+    text = ""
+    if score.interval:
+        low, high = score.interval
+        text += f" [{number(low)}, {number(high)}]"
+    if score.tied:
+        text += TIED
+    return text

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.numbers import marks, with_deviation
@@ -31,63 +31,76 @@ _Cell = tuple[str, str]
 
 def draw(table: Table, console: Console) -> None:
     """Print the table and its notes."""
+    from rich.text import Text
+
+    title = table.heading
+    cells = [[_cell(score) for score in row.scores] for row in table.rows]
+    label_widths = [max(map(len, part)) for part in zip(*table.labels(), strict=True)]
+    widths = _widths(table, cells)
+    blocks = [list(range(len(table.columns)))]
+    if _needed_width(label_widths, widths) > console.width:
+        short_cells = [[_cell_of_mean(score) for score in row.scores] for row in table.rows]
+        if short_cells != cells and table.shown != "none":
+            title += f" (no room for deviations and intervals in {console.width} columns)"
+        cells = short_cells
+        widths = _widths(table, cells)
+        # Labels give way before columns do, down to a width at which they can still be read.
+        missing = max(0, _needed_width(label_widths, widths) - console.width)
+        narrowest = min(label_widths[0], _NARROWEST, console.width // 3)
+        label_widths[0] = max(narrowest, label_widths[0] - missing)
+        blocks = _column_blocks(table, label_widths, widths, console.width)
+    if title:
+        console.print(Text(title.strip(), style="italic"))
+    for columns in blocks:
+        rows = list(range(len(table.rows)))
+        if len(blocks) > 1:
+            rows = [i for i in rows if any(table.rows[i].scores[column] for column in columns)]
+        console.print(_block(table, cells, rows, columns, label_widths, widths))
+    console.print()
+    console.print(_notes(table))
+
+
+def _notes(table: Table) -> Grid:
+    """Return the notes, with their marks in a column of their own if there are any."""
     from rich.table import Table as Grid
     from rich.text import Text
 
-    room, title = console.width, table.heading
-    labels = [max(map(len, part)) for part in zip(*table.labels(), strict=True)]
-    cells = [list(map(_cell, row.scores)) for row in table.rows]
-    widths = _widths(table, cells)
-    blocks = [list(range(len(table.columns)))]
-    if _needed(labels, widths) > room:
-        whole = cells
-        cells = [
-            [_cell(s and replace(s, sd=None, interval=None)) for s in row.scores]
-            for row in table.rows
-        ]
-        widths = _widths(table, cells)
-        labels[0] = max(
-            min(labels[0], _NARROWEST, room // 3),
-            labels[0] + min(0, room - _needed(labels, widths)),
-        )
-        blocks = _column_blocks(table, labels, widths, room)
-        if cells != whole and table.shown != "none":
-            title = (
-                f"{table.heading} (no room for deviations and intervals in {room} columns)".strip()
-            )
-    if title:
-        console.print(Text(title, style="italic"))
-    for columns in blocks:
-        rows = [
-            i
-            for i, row in enumerate(table.rows)
-            if len(blocks) == 1 or any(row.scores[c] for c in columns)
-        ]
-        console.print(_block(table, cells, rows, columns, labels, widths))
-    console.print()
-    lines, notes = note_lines(table), Grid.grid(padding=(0, 1, 0, 0))
-    marked = any(mark for mark, _ in lines)
+    lines = note_lines(table)
+    has_marks = any(mark for mark, _ in lines)
+    notes = Grid.grid(padding=(0, 1, 0, 0))
     for mark, note in lines:
-        notes.add_row(*[Text(mark, style=_NOTE_STYLES.get(mark, ""))][:marked], Text(note))
-    console.print(notes)
+        if has_marks:
+            notes.add_row(Text(mark, style=_NOTE_STYLES.get(mark, "")), Text(note))
+        else:
+            notes.add_row(Text(note))
+    return notes
 
 
 def _cell(score: Score | None) -> _Cell:
     return with_deviation(score), marks(score)
 
 
+def _cell_of_mean(score: Score | None) -> _Cell:
+    """Return the text of a score without its deviation and interval."""
+    if score is None:
+        return _cell(None)
+    return _cell(replace(score, sd=None, interval=None))
+
+
 def _column_blocks(
-    table: Table, labels: list[int], widths: list[int], room: int
+    table: Table, label_widths: list[int], widths: list[int], available: int
 ) -> list[list[int]]:
-    """Columns in blocks that fit, each of whole suites as far as they fit."""
+    """Return columns in blocks that fit the available width, each of whole suites as far as they fit."""
 
     def fits(columns: list[int]) -> bool:
-        return _needed(labels, [widths[i] for i in columns]) <= room
+        return _needed_width(label_widths, [widths[i] for i in columns]) <= available
 
     blocks: list[list[int]] = [[]]
     for _, suite in groupby(range(len(table.columns)), lambda i: table.columns[i].suite):
         columns = list(suite)
-        for part in [columns] if fits(columns) else [[i] for i in columns]:
+        # A suite that is too wide for a block of its own is split anywhere.
+        parts = [columns] if fits(columns) else [[i] for i in columns]
+        for part in parts:
             if blocks[-1] and not fits([*blocks[-1], *part]):
                 blocks.append([])
             blocks[-1] += part
@@ -99,38 +112,44 @@ def _block(
     cells: list[list[_Cell]],
     rows: list[int],
     columns: list[int],
-    labels: list[int],
+    label_widths: list[int],
     widths: list[int],
 ) -> Grid:
-    """Some rows and columns, drawn."""
+    """Draw some rows and columns of a table."""
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Grid
     from rich.text import Text
 
-    drawn = Grid(header_style="", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    heads, ranks, (corner, *row_labels) = table.heads(), table.ranks(), table.labels()
-    for part, width in zip(corner, labels, strict=True):
-        drawn.add_column(Text(part), width=width, overflow="fold")
+    grid = Grid(header_style="", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    corner, *row_labels = table.labels()
+    for part, width in zip(corner, label_widths, strict=True):
+        grid.add_column(Text(part), width=width, overflow="fold")
+    heads = table.heads()
     for i in columns:
-        fixed: dict[str, Any] = {} if table.layout == "facts" else {"width": widths[i]}
-        drawn.add_column(Text(heads[i]), justify="right", **fixed)
-    breaks = table.blocks() if table.layout != "leaderboard" else []
+        width_of_column = None if table.layout == "facts" else widths[i]
+        grid.add_column(Text(heads[i]), justify="right", width=width_of_column)
+    ranks = table.ranks()
+    starts_of_sections = [] if table.layout == "leaderboard" else table.blocks()
     for i in rows:
-        if i in breaks:
-            drawn.add_section()
+        if i in starts_of_sections:
+            grid.add_section()
         scores = []
-        for c in columns:
-            marked, rest = cells[i][c]
-            scores.append(Text.assemble((marked, _RANK_STYLES[ranks[i][c]]), rest))
-        drawn.add_row(*map(Text, row_labels[i]), *scores)
-    return drawn
+        for column in columns:
+            text, suffix = cells[i][column]
+            scores.append(Text.assemble((text, _RANK_STYLES[ranks[i][column]]), suffix))
+        grid.add_row(*map(Text, row_labels[i]), *scores)
+    return grid
 
 
-def _needed(labels: list[int], widths: list[int]) -> int:
-    return 1 + sum(width + _FRAME for width in (*labels, *widths))
+def _needed_width(label_widths: list[int], widths: list[int]) -> int:
+    return 1 + sum(width + _FRAME for width in (*label_widths, *widths))
 
 
 def _widths(table: Table, cells: list[list[_Cell]]) -> list[int]:
-    """The width of each column: of its widest cell and of the longest word of its heading."""
-    heads = (max(map(len, head.split()), default=0) for head in table.heads())
-    return [max([head, *(len("".join(row[i])) for row in cells)]) for i, head in enumerate(heads)]
+    """Return the width of each column: that of its widest cell, or of the longest word of its heading."""
+    widths = []
+    for i, head in enumerate(table.heads()):
+        words = [len(word) for word in head.split()]
+        scores = [len("".join(row[i])) for row in cells]
+        widths.append(max([*words, *scores], default=0))
+    return widths

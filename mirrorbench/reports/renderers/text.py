@@ -35,34 +35,35 @@ def markdown(table: Table) -> str:
     for label, row, ranks in zip(labels, table.rows, table.ranks(), strict=True):
         cells = []
         for score, rank in zip(row.scores, ranks, strict=True):
-            cells.append(
-                _RANK_MARKS[rank].format(escape_markdown(with_deviation(score))) + marks(score)
-            )
+            text = escape_markdown(with_deviation(score))
+            cells.append(_RANK_MARKS[rank].format(text) + marks(score))
         rows.append([*map(escape_markdown, label), *cells])
-    text = tabulate(
+    alignment = ["left"] * len(head) + ["right"] * len(table.columns)
+    grid = tabulate(
         rows,
         headers=[*head, *map(escape_markdown, table.heads())],
         disable_numparse=True,
         tablefmt="pipe" if table.layout == "leaderboard" else "github",
-        colalign=["left"] * len(head) + ["right"] * len(table.columns) if rows else None,
+        colalign=alignment if rows else None,  # tabulate fails on an alignment without rows
     )
-    title = f"**{escape_markdown(table.heading)}**\n\n" if table.heading else ""
-    notes = "".join(f"\n\n{escape_markdown(note)}" for _, note in note_lines(table))
-    return f"{title}{text}{notes}\n"
+    paragraphs = [grid, *(escape_markdown(note) for _, note in note_lines(table))]
+    if table.heading:
+        paragraphs.insert(0, f"**{escape_markdown(table.heading)}**")
+    return "\n\n".join(paragraphs) + "\n"
 
 
 def comma_separated(table: Table, *, long: bool = False, verdicts: bool = False) -> str:
     """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval.
 
-    A banner is the first column, as of a smoke run.
+    The first column is the banner, where the table has one, such as that of a smoke run.
 
     Args:
         table: the table.
-        long: a row for each encoder and task instead.
-        verdicts: a row for each verdict instead, with its caveats and as a sentence.
+        long: write a row for each encoder and task instead.
+        verdicts: write a row for each verdict instead, with its caveats and its sentence.
 
     Raises:
-        UsageError: both ``long`` and ``verdicts``.
+        UsageError: both ``long`` and ``verdicts`` are set.
     """
     if long and verdicts:
         raise UsageError("long and verdicts are two tables", "Take one of the two options.")
@@ -85,10 +86,14 @@ _Rows = tuple[list[str], list[list[Any]]]
 
 
 def _encoder_rows(table: Table) -> _Rows:
+    """Return a row for each encoder."""
     intervals = _has_intervals(table)
-    parts = ("", " sd", " seeds", *((" low", " high") if intervals else ()))
+    suffixes = ["", " sd", " seeds"]
+    if intervals:
+        suffixes += [" low", " high"]
     head = ["encoder", "spec"]
-    head += [f"{column.name}{part}" for column in table.columns for part in parts]
+    for column in table.columns:
+        head += [f"{column.name}{suffix}" for suffix in suffixes]
     rows = []
     for row in table.rows:
         values = [value for score in row.scores for value in _values(score, intervals)]
@@ -97,9 +102,11 @@ def _encoder_rows(table: Table) -> _Rows:
 
 
 def _long_rows(table: Table) -> _Rows:
+    """Return a row for each encoder and column."""
     intervals = _has_intervals(table)
     head = ["encoder", "spec", "protocol", "column", "metric", "items", "score", "sd", "seeds"]
-    head += ["low", "high"] if intervals else []
+    if intervals:
+        head += ["low", "high"]
     rows: list[list[Any]] = []
     for row in table.rows:
         for column, score in zip(table.columns, row.scores, strict=True):
@@ -114,14 +121,17 @@ def _has_intervals(table: Table) -> bool:
 
 
 def _values(score: Score | None, intervals: bool) -> list[float | None]:
-    """The mean, standard deviation and number of seeds of a score, and its interval."""
-    values: list[float | None] = [None] * 5
-    if score is not None:
-        values = [score.mean, score.sd, score.n, *(score.interval or (None, None))]
-    return values if intervals else values[:3]
+    """Return the mean, standard deviation and number of seeds of a score, with ``intervals`` also its interval."""
+    if score is None:
+        return [None] * (5 if intervals else 3)
+    values = [score.mean, score.sd, score.n]
+    if intervals:
+        values += _ends(score.interval)
+    return values
 
 
 def _verdict_rows(table: Table) -> _Rows:
+    """Return a row for each verdict."""
     head = ["encoder", "spec", "over", "over spec", "protocol", "column", "answer", "difference"]
     head += ["low", "high", "p", "p corrected", "tests", "best", "this model", "two seeds"]
     head += ["items", "left out"]
@@ -148,7 +158,7 @@ def _ends(interval: tuple[float, float] | None) -> tuple[float | None, float | N
 def as_json(table: Table) -> str:
     """Render the table's values as JSON, which ``mirrorbench leaderboard`` can read.
 
-    ``summary`` are the short notes; each verdict has its ``sentence``.
+    ``summary`` holds the short notes; each verdict has its ``sentence``.
     """
     data = to_object(table)
     for entry, verdict in zip(data["verdicts"], table.verdicts, strict=True):

@@ -23,20 +23,25 @@ def title_of(table: Table) -> str:
 
 
 def _subject(table: Table) -> str:
+    """Return the encoders and tasks of a table, named if they are few, and else counted."""
     encoders = list(dict.fromkeys(row.label for row in table.rows if row.spec))
-    heads = [head for head, c in zip(table.heads(), table.columns, strict=True) if not c.average_of]
-    if not encoders or not heads:
+    tasks = []
+    for head, column in zip(table.heads(), table.columns, strict=True):
+        if not column.average_of:
+            tasks.append(head)
+    if not encoders or not tasks:
         return DEFAULT_TITLE
     suites = {column.suite for column in table.task_columns}
-    tasks = f"{len(heads)} tasks"
+    count_of_tasks = f"{len(tasks)} tasks"
     if len(suites) == 1 and "" not in suites:
-        tasks += f" of {suites.pop()}"
-    return f"{_named(encoders, f'{len(encoders)} encoders')} on {_named(heads, tasks)}"
+        count_of_tasks += f" of {suites.pop()}"
+    count_of_encoders = f"{len(encoders)} encoders"
+    return f"{_names_or(count_of_encoders, encoders)} on {_names_or(count_of_tasks, tasks)}"
 
 
-def _named(names: Sequence[str], counted: str) -> str:
-    """Return a few names with ``and`` before the last one; ``counted`` for more."""
+def _names_or(count: str, names: Sequence[str]) -> str:
+    """Return a few names with ``and`` before the last one; ``count`` for more."""
     if len(names) > _MOST_NAMED:
-        return counted
+        return count
     *others, last = names
     return f"{', '.join(others)} and {last}" if others else last

@@ -36,7 +36,7 @@ def names_of(table: Table, verdict: Verdict) -> Names:
     """Return the words for a verdict of a table."""
     row, over = table.rows_of(verdict)
     column = next(column for column in table.columns if column.name == verdict.column)
-    encoders = [own for own in table.rows if own.spec]
+    encoders = [row for row in table.rows if row.spec]
     return Names(
         row_name(row, encoders),
         over_name(over, encoders, verdict.best),
@@ -64,17 +64,18 @@ def over_name(row: Row, encoders: Sequence[Row], best: bool) -> str:
 
 
 def _ending(row: Row, encoders: Sequence[Row]) -> str | None:
-    """What a label adds to the backbone that all encoders share, such as ``mp``.
+    """Return what a label adds to the backbone that all encoders share, such as ``mp``.
 
-    ``None`` where they share none, or where one has another name than the papers give it, such as ``bert+mirror``.
+    ``None`` where they do not share one, or where one has not the papers' label, but a name such as ``bert+mirror``.
     """
-    if len({(own.backbone, own.protocol) for own in encoders}) > 1:
+    if len({(encoder.backbone, encoder.protocol) for encoder in encoders}) > 1:
         return None
-    endings = [_papers_ending(own) for own in encoders]
+    endings = [_papers_ending(encoder) for encoder in encoders]
     return None if None in endings else _papers_ending(row)
 
 
 def _papers_ending(row: Row) -> str | None:
+    """Return what the papers' label of a row adds to its backbone; ``None`` for another label."""
     backbone = backbone_label(parse_spec(row.spec))
     if not row.label.startswith(backbone):
         return None
@@ -100,7 +101,7 @@ def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
         text += ", this model"
     if verdict.two_seeds and verdict.decided:
         text += ", two seeds"
-    text += _beside(verdict, names)
+    text += _other_test(verdict, names)
     text += without_overlap(verdict.unseen, show)
     if verdict.left_out:
         items = "item" if verdict.left_out == 1 else "items"
@@ -114,17 +115,19 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
     ``Mirror beats the untuned model on STS-B: +.067 [.051, .083], p = .0069 (2 tests: .014)``
     """
     if verdict.corrected is None:
-        difference = f" {signed(verdict, show)}" if verdict.difference is not None else ""
-        tested = f"{names.row} over {names.over}{difference} ({verdict.why_not})"
-        return "=", f"Not tested{names.where}: {tested}"
+        rows = f"{names.row} over {names.over}"
+        if verdict.difference is not None:
+            rows += f" {signed(verdict, show)}"
+        return "=", f"Not tested{names.where}: {rows} ({verdict.why_not})"
     if verdict.answer == "equal" and verdict.equality:
-        margin, p = verdict.equality.margin, _p_of_equality(verdict.equality)
-        compared = f"{names.row} and {names.over} {signed(verdict, show)}"
-        return "=", f"Equal within {margin_words(margin)}{names.where}: {compared}, p {p}"
+        margin = margin_words(verdict.equality.margin)
+        rows = f"{names.row} and {names.over} {signed(verdict, show)}"
+        p = _p_of_equality(verdict.equality)
+        return "=", f"Equal within {margin}{names.where}: {rows}, p {p}"
     numbers = f"{signed(verdict, show)}, p {_p(verdict)}"
     if verdict.answer == "not separable":
-        compared = f"{names.row} over {names.over}"
-        return "=", f"No separable difference{names.where}: {compared} {numbers}"
+        rows = f"{names.row} over {names.over}"
+        return "=", f"No separable difference{names.where}: {rows} {numbers}"
     if verdict.answer == "better":
         mark, verb = "+", "beats"
     else:
@@ -140,8 +143,8 @@ def margin_words(margin: float) -> str:
     return f"{margin:g}".removeprefix("0")
 
 
-def _beside(verdict: Verdict, names: Names) -> str:
-    """What a sentence says of the difference beside an equality, and of an asked equality beside a difference."""
+def _other_test(verdict: Verdict, names: Names) -> str:
+    """Return a clause on the difference, after an equality, or on the equality, if it was tested, after a difference."""
     equality = verdict.equality
     if equality is None or verdict.corrected is None:
         return ""
@@ -150,10 +153,10 @@ def _beside(verdict: Verdict, names: Names) -> str:
             return ""
         better = names.row if (verdict.difference or 0.0) > 0 else names.over
         return f", though {better} is better, p {_p(verdict)}"
-    asked = f"equal within {margin_words(equality.margin)}"
+    hypothesis = f"equal within {margin_words(equality.margin)}"
     if equality.p is None:
-        return f"; whether {asked}, {equality.why_not}"
-    return f"; not shown to be {asked}, p {_p_of_equality(equality)}"
+        return f"; whether {hypothesis}, {equality.why_not}"
+    return f"; not shown to be {hypothesis}, p {_p_of_equality(equality)}"
 
 
 def sentences(table: Table, show: Show = number) -> list[Line]:
@@ -185,13 +188,14 @@ def _p_of_equality(equality: Equality) -> str:
 
 
 def _with_tests(p: float | None, corrected: float | None, n_tests: int) -> str:
-    """The p-value, then the number of tests, and p corrected for them where it is printed differently."""
-    plain, of_all = (p_words(value or 0.0) for value in (p, corrected))
+    """Return the p-value, then the number of tests, and the corrected p-value where it is printed differently."""
+    p_text = p_words(p or 0.0)
+    corrected_text = p_words(corrected or 0.0)
     # Tables that earlier versions wrote as JSON have no number of tests.
     tests = f"{n_tests} tests" if n_tests > 1 else "several tests"
-    if of_all != plain:
-        return f"{plain} ({tests}: {of_all.removeprefix('= ')})"
-    return f"{plain} ({tests})" if n_tests > 1 else plain
+    if corrected_text != p_text:
+        return f"{p_text} ({tests}: {corrected_text.removeprefix('= ')})"
+    return f"{p_text} ({tests})" if n_tests > 1 else p_text
 
 
 def without_overlap(unseen: Unseen | None, show: Show = number) -> str:
