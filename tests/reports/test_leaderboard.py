@@ -337,7 +337,7 @@ def test_words_without_a_vector_are_a_warning(registered: Plugins) -> None:
     assert warning.endswith(" have words without a vector")
 
 
-def test_cut_texts_are_a_warning_with_the_largest_share(registered: Plugins) -> None:
+def test_largest_share_of_cut_texts_is_warned_of(registered: Plugins) -> None:
     counts = {"texts": 10, "window": 64, "positions": 512}
     few, many = ({"truncation": counts | {"cut": cut}} for cut in (1, 8))
     (warning,) = build_table([stored("toy", "cats", 0.5, encoder=few)], registered).warnings

@@ -161,7 +161,7 @@ def test_largest_gain_is_noted_without_an_average() -> None:
     )
 
 
-def test_best_row_is_named_where_no_verdict_is_about_it() -> None:
+def test_best_row_without_a_verdict_is_named() -> None:
     def leader(table: Table) -> list[str]:
         return [text for _, text in summary_lines(table) if text.startswith("Best")]
 

@@ -210,7 +210,7 @@ def test_comment_says_what_does_not_fit() -> None:
 
 
 @pytest.mark.slow
-def test_labels_and_notes_may_begin_with_brackets_and_stars(tmp_path: Path) -> None:
+def test_labels_may_begin_with_brackets_and_stars(tmp_path: Path) -> None:
     r"""LaTeX takes a bracket or a star behind \\\\ or \\item for its own."""
     labels = ("中文 model", "[x] foo", "*star", "日本", "[1ex]")
     rows = tuple(replace(PLAIN.rows[0], label=label, spec=label) for label in labels)
@@ -224,7 +224,7 @@ def test_labels_and_notes_may_begin_with_brackets_and_stars(tmp_path: Path) -> N
 
 
 @pytest.mark.slow
-def test_resized_table_with_notes_fits_one_of_two_columns(tmp_path: Path) -> None:
+def test_resized_table_with_notes_fits_a_column(tmp_path: Path) -> None:
     text = latex(MANY_NOTES, columns=2, resize=True)
     assert_nothing_leaves_the_page(tmp_path, document(HEADS["two columns"], [text]))
 
