@@ -1,1 +1,1 @@
-"""Tunes on and encodes a user's own texts, pairs and words in context. Runs no tasks."""
+"""Tuning on, and encoding of, a user's own texts, pairs and words in context; no tasks are run here."""

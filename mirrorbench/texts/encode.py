@@ -1,4 +1,4 @@
-"""Encodes files of any length in chunks; memory is bounded by one chunk.
+"""Encode files of any length in chunks; memory is bounded by one chunk.
 
 Chunks are first stored in an embedding cache in a hidden folder beside the output, from which an interrupted run is
 resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
@@ -56,9 +56,9 @@ class EncodedFile:
 
     Attributes:
         rows: number of inputs.
-        before: number of inputs taken from an interrupted run.
-        dimensions: length of a vector.
-        truncation: counts of the inputs that were longer than the encoder reads; ``None`` if it cuts none.
+        before: number of inputs that an interrupted run had encoded.
+        dimensions: number of dimensions of a vector.
+        truncation: counts of inputs that were longer than the encoder reads; ``None`` for an encoder without a limit.
     """
 
     rows: int
@@ -82,7 +82,7 @@ def encode_texts(
     keep: Sequence[str] = (),
     level: str = "",
 ) -> EncodedFile:
-    """Encode as ``Session.encode`` does; a text stream gets each vector as a line of JSON."""
+    """Encode a file of texts, with the arguments of ``Session.encode``."""
     in_context = words_in_context or bool(spans)
     if in_context and level:
         raise UsageError(
@@ -95,32 +95,33 @@ def encode_texts(
     kept = KeptColumns(source, keep) if keep else None
     lines = read_inputs(source, column, in_context, spans, reporter.note, keep)
 
-    def opened() -> Encoder:
-        of_level = "wic" if in_context else level or "sentence"
-        encoder, _ = load_encoder(spec, of_level, plugins, folders, compute, reporter)
+    def open_encoder() -> Encoder:
+        level_of_recipe = "wic" if in_context else level or "sentence"
+        encoder, _ = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
         reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
     advance = advancing(compute, reporter, "encoding", compute.precisions["encoding"], 0)
     if isinstance(output, Path):
-        done = encode_file(source, lines, opened, output, advance, kept)
-        _say_cut(done, source, reporter)
-        return done
+        encoded = encode_file(source, lines, open_encoder, output, advance, kept)
+        _note_truncation(encoded, source, reporter)
+        return encoded
 
     def write(chunk: list[Line], vectors: Array) -> None:
-        output.writelines(
-            "[" + ",".join(map(str, vector)) + "]\n" for vector in vectors
-        )  # shortest exact float32
+        for vector in vectors:
+            numbers = ",".join(map(str, vector))  # the shortest text of each float32 that is exact
+            output.write(f"[{numbers}]\n")
 
-    done = _encode_chunks(source, lines, opened(), write, None, advance)
-    _say_cut(done, source, reporter)
-    return done
+    encoded = _encode_chunks(source, lines, open_encoder(), write, None, advance)
+    _note_truncation(encoded, source, reporter)
+    return encoded
 
 
-def _say_cut(done: EncodedFile, source: str, reporter: Reporter) -> None:
-    if done.truncation is not None and done.truncation.cut:
+def _note_truncation(encoded: EncodedFile, source: str, reporter: Reporter) -> None:
+    """Report how many texts were cut, if any."""
+    if encoded.truncation is not None and encoded.truncation.cut:
         name = "standard input" if source == STDIN else source
-        reporter.note(f"{name}: {done.truncation.sentence}")
+        reporter.note(f"{name}: {encoded.truncation.sentence}")
 
 
 def check_vector_file(output: Path) -> None:
@@ -137,7 +138,7 @@ def check_vector_file(output: Path) -> None:
 def encode_file(
     source: str,
     lines: Iterable[Line],
-    opened: Callable[[], Encoder],
+    open_encoder: Callable[[], Encoder],
     output: Path,
     advance: Callable[[int], None],
     kept: KeptColumns | None = None,
@@ -147,31 +148,36 @@ def encode_file(
     Args:
         source: name of the file of the inputs, for messages.
         lines: the inputs, with the numbers of their lines or rows.
-        opened: returns the encoder.
-        output: the file.
+        open_encoder: returns the encoder; called once the output is known to be writable.
+        output: the file to write.
         advance: called with the number of inputs of each chunk.
-        kept: columns that are written beside the vectors into ``.parquet``.
+        kept: columns to write beside the vectors, into ``.parquet``.
     """
     with beside(output) as workplace:
         complete = workplace / "vectors"
-        encoder = opened()  # now that the file can be written
-        identity = {"encoder": encoder.fingerprint, "computation": COMPUTATION}
-        identity |= {name: str(getattr(encoder, name, "")) for name in ("pooling", "precision")}
+        encoder = open_encoder()
+        identity = {
+            "encoder": encoder.fingerprint,
+            "computation": COMPUTATION,
+            "pooling": str(getattr(encoder, "pooling", "")),
+            "precision": str(getattr(encoder, "precision", "")),
+        }
         chunks = workplace / "chunks"
-        for left in workplace.glob(f"{TEMPORARY}*"):  # by a killed run
-            left.unlink()
+        for remnant_of_killed_run in workplace.glob(f"{TEMPORARY}*"):
+            remnant_of_killed_run.unlink()
         with writing(complete, output) as file, _WRITERS[output.suffix](file, kept) as write:
-            done = _encode_chunks(source, lines, encoder, write, chunks / digest(identity), advance)
-            if not done.rows:
+            store = chunks / digest(identity)
+            encoded = _encode_chunks(source, lines, encoder, write, store, advance)
+            if not encoded.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
-        check_vector_file(output)  # again: what appeared meanwhile is not replaced
+        check_vector_file(output)  # a file that appeared meanwhile is not replaced
         try:
             os.replace(complete, output)
             sync_folder(output.parent)
         except OSError as error:
             raise unwritable(f"Cannot write {output}", error, "name another output") from error
         shutil.rmtree(chunks, ignore_errors=True)
-    return done
+    return encoded
 
 
 def _encode_chunks(
@@ -182,98 +188,115 @@ def _encode_chunks(
     store: Path | None,
     advance: Callable[[int], None],
 ) -> EncodedFile:
-    """Encode and write a stream; ``store`` is a folder for an embedding cache of each chunk."""
-    stream, number = _checked(source, lines, encoder), 0
-    rows = before = dimensions = 0
+    """Encode and write a stream of inputs; ``store`` is a folder with an embedding cache for each chunk."""
+    rows = 0
+    rows_before = 0
+    dimensions = 0
     truncation: Truncation | None = None
-    while numbered := list(islice(stream, ROWS_PER_CHUNK)):
-        chunk = [item for _, item, _ in numbered]
-        distinct = list(dict.fromkeys(chunk))
+    for number, lines_of_chunk in enumerate(_chunks(_checked(source, lines, encoder))):
+        inputs = [line.item for line in lines_of_chunk]
+        distinct = list(dict.fromkeys(inputs))
         cache = EmbeddingCache(store / f"{number:08}") if store else None
         if cache and not cache.missing(distinct):
             vectors = cache.get(distinct)
-            before += len(chunk)
+            rows_before += len(inputs)
         else:
-            with _naming_lines(source, numbered):
+            with _naming_lines(source, lines_of_chunk):
                 vectors = encode_checked(encoder, distinct, "the encoder")
-            if cache:  # whole chunks only: the last digits of a vector may depend on the other texts of its batch
+            # Only whole chunks: the last digits of a vector may depend on the other texts of its batch.
+            if cache:
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
-        truncation = Truncation.total([truncation, truncation_of(encoder, chunk)])
+        truncation = Truncation.total([truncation, truncation_of(encoder, inputs)])
         if rows and vectors.shape[1] != dimensions:
             raise UsageError(
                 f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
             )
         positions = {item: row for row, item in enumerate(distinct)}
-        write(numbered, vectors[[positions[item] for item in chunk]])
-        rows, dimensions, number = rows + len(chunk), vectors.shape[1], number + 1
-        advance(len(chunk))
-    return EncodedFile(rows, before, dimensions, truncation)
+        write(lines_of_chunk, vectors[[positions[item] for item in inputs]])
+        rows += len(inputs)
+        dimensions = vectors.shape[1]
+        advance(len(inputs))
+    return EncodedFile(rows, rows_before, dimensions, truncation)
 
 
-def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterator[Line]:
-    """Return a stream of numbered inputs, of which an encoder that refuses texts has seen all: they are kept for that."""
+def _chunks(lines: Iterable[Line]) -> Iterator[list[Line]]:
+    """Yield a stream of inputs in chunks."""
+    stream = iter(lines)
+    while chunk := list(islice(stream, ROWS_PER_CHUNK)):
+        yield chunk
+
+
+def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[Line]:
+    """Return a stream of inputs; an encoder that refuses some texts checks all of them before the first is encoded."""
     if not getattr(encoder, "refuses_texts", False):
-        return iter(lines)
-    kept = list(lines)
-    with _naming_lines(source, kept):
-        check_inputs(encoder, [item for _, item, _ in kept])
-    return iter(kept)
+        return lines
+    lines = list(lines)
+    with _naming_lines(source, lines):
+        check_inputs(encoder, [line.item for line in lines])
+    return lines
 
 
 @contextmanager
 def _naming_lines(source: str, lines: Sequence[Line]) -> Iterator[None]:
-    """Name the line of a text that the encoder cannot read."""
+    """Add the number of the line to the error on a text that the encoder cannot read."""
     try:
         yield
     except UnreadableTextError as error:
-        number = next((number for number, item, _ in lines if item.text == error.text), None)
-        if number is None:  # a plugin's encoder changed the text
-            raise
-        raise error.at(f"{source}, line {number}") from error
+        for line in lines:
+            if line.item.text == error.text:
+                raise error.at(f"{source}, line {line.number}") from error
+        raise  # the encoder of a plugin changed the text
 
 
 @contextmanager
 def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """A ``.npy`` file of float32, shape (n, d), without columns; its header, which leaves room for n, is rewritten at the end."""
-    rows = dimensions = 0
+    """Write vectors into a ``.npy`` file of float32, shape (n, d), which has no columns.
 
-    def write(numbered: list[Line], vectors: Array) -> None:
+    The header leaves room for any n; it is written again at the end.
+    """
+    rows = 0
+    dimensions = 0
+
+    def write(lines: list[Line], vectors: Array) -> None:
         nonlocal rows, dimensions
         if not rows:
-            head(vectors.shape)
-        rows, dimensions = rows + len(vectors), vectors.shape[1]
+            write_header(vectors.shape)
+        rows += len(vectors)
+        dimensions = vectors.shape[1]
         file.write(np.ascontiguousarray(vectors, dtype="<f4").tobytes())
 
-    def head(shape: tuple[int, ...]) -> None:
-        np.lib.format.write_array_header_1_0(
-            file, {"descr": "<f4", "fortran_order": False, "shape": shape}
-        )
+    def write_header(shape: tuple[int, ...]) -> None:
+        header = {"descr": "<f4", "fortran_order": False, "shape": shape}
+        np.lib.format.write_array_header_1_0(file, header)
 
     yield write
     file.seek(0)
-    head((rows, dimensions))
+    write_header((rows, dimensions))
 
 
 @contextmanager
 def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """A Parquet table of kept columns, texts, targets if there are any, and vectors; a row group for each chunk."""
+    """Write a Parquet table: kept columns, texts, targets if there are any, and vectors; a row group for each chunk."""
     parquet, arrow = pyarrow()
     writer = None
 
-    def write(numbered: list[Line], vectors: Array) -> None:
+    def write(lines: list[Line], vectors: Array) -> None:
         nonlocal writer
-        inputs = [line.item for line in numbered]
-        flat = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
-        columns = kept.arrays([line.kept for line in numbered]) if kept else {}
+        inputs = [line.item for line in lines]
+        columns = {}
+        if kept:
+            columns = kept.arrays([line.kept for line in lines])
         if not without_texts():
             columns["text"] = arrow.array([item.text for item in inputs], arrow.string())
         if any(item.spans for item in inputs):
-            spans = [[list(span) for span in item.spans] for item in inputs]
-            columns["target"] = arrow.array(spans, arrow.list_(arrow.list_(arrow.int32())))
-        columns["vector"] = arrow.FixedSizeListArray.from_arrays(flat, vectors.shape[1])
+            targets = [list(map(list, item.spans)) for item in inputs]
+            columns["target"] = arrow.array(targets, arrow.list_(arrow.list_(arrow.int32())))
+        numbers = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+        columns["vector"] = arrow.FixedSizeListArray.from_arrays(numbers, vectors.shape[1])
         table = arrow.table(columns)
-        writer = writer or parquet.ParquetWriter(file, table.schema)
+        if writer is None:
+            writer = parquet.ParquetWriter(file, table.schema)
         writer.write_table(table)
 
     try:

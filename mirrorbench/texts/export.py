@@ -1,8 +1,8 @@
-"""Writes an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
+"""Write an encoder as a directory from which sentence-transformers and mirrorbench compute the same vectors.
 
 ``modules.json`` lists a transformer, ``WeightedLayerPooling`` where layers are averaged, ``WordWeights`` where special
 tokens are left out, ``Pooling``, ``Normalize`` where vectors have length 1, and ``Dense`` for a transformation.
-``mirrorbench.json`` holds pooling and origin. For plain transformers, the model card shows the code for all that.
+``mirrorbench.json`` holds pooling and origin. The model card shows the code that does the same with transformers alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.errors import StorageError, UsageError
 from mirrorbench.core.identity import DESCRIPTION
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
 
-# What tune, and sentence-transformers where it saves there, write of an encoder and its modules.
+# Patterns of the files that tune writes, or sentence-transformers if it saves into the same folder.
 _FILES = (
     DESCRIPTION,
     "README.md",
@@ -76,7 +76,8 @@ _FILES = (
     "word_pronunciation.json",
 )
 _FOLDERS = "[0-9]*_*"
-_NAMED = 3  # the most of a user's files that a message names
+_MOST_NAMED = 3
+"""The largest number of a user's files that a message names."""
 
 # The flags of sentence-transformers' Pooling, of all versions.
 _FLAGS = {
@@ -89,7 +90,7 @@ _FLAGS = {
 }
 
 # How sentence-transformers reads the encoder of a model with a decoder.
-_OF_ENCODER = {
+_ENCODER_OF_DECODER_MODEL = {
     "modality_config": {
         "text": {"method": "forward", "method_output_name": "encoder_last_hidden_state"}
     },
@@ -100,14 +101,20 @@ _OF_ENCODER = {
 def check_exportable(
     spec: EncoderSpec, pooling: Pooling, *, half: bool, cuts_at_left: bool
 ) -> None:
-    """Raise ``UsageError`` where other libraries do not have this pooling.
+    """Raise ``UsageError`` where other libraries cannot compute this pooling.
 
-    ``half``: the model is saved with its decoder. ``cuts_at_left``: its tokenizer keeps the end of a long text.
+    Args:
+        spec: the encoder, for messages.
+        pooling: its pooling.
+        half: whether the model is the encoder of a model with a decoder, and is saved with it.
+        cuts_at_left: whether the tokenizer keeps the end of a long text.
     """
     if half and pooling.layers != "-1:":
-        problem = "of a model with a decoder sentence-transformers reads the last layer only"
-        problem = f"{problem}, so layers={pooling.layers} cannot be exported"
-        raise UsageError(problem, f"Write {spec.with_params(layers='-1:')}")
+        raise UsageError(
+            "of a model with a decoder sentence-transformers reads the last layer only, "
+            f"so layers={pooling.layers} cannot be exported",
+            f"Write {spec.with_params(layers='-1:')}",
+        )
     if prefix(pooling.prompt) and pooling.of_target:
         problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
         raise UsageError(problem, "Leave one of them out.")
@@ -118,17 +125,17 @@ def check_exportable(
             "Leave the prompt out (prompt=).",
         )
     if pooling.mode not in _FLAGS:
-        why = (
-            "averages over padding too"
-            if pooling.mode == "mean-padded"
-            else "is none of sentence-transformers'"
+        reason = "is none of sentence-transformers'"
+        if pooling.mode == "mean-padded":
+            reason = "averages over padding too"
+        raise UsageError(
+            f"pooling={pooling.mode} {reason}, so it cannot be exported",
+            f"Write {spec.with_params(pooling='mean')}",
         )
-        problem = f"pooling={pooling.mode} {why}, so it cannot be exported"
-        raise UsageError(problem, f"Write {spec.with_params(pooling='mean')}")
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Raise ``UsageError`` where ``output`` must not be replaced: it is no encoder, or ``force`` is not given."""
+    """Raise ``UsageError`` where ``output`` must not be written: it is not an encoder, or ``force`` is not given."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise UsageError(
             f"{output} is a file, link or device; an encoder is a directory",
@@ -139,9 +146,12 @@ def check_output(output: Path, force: bool) -> None:
         raise UsageError(
             problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8."
         )
-    mounted = os.path.ismount(output)
-    if mounted or Path.cwd().is_relative_to(output.resolve()):
-        reason = "a mount point" if mounted else "the working directory, or holds it"
+    reason = ""
+    if os.path.ismount(output):
+        reason = "a mount point"
+    elif Path.cwd().is_relative_to(output.resolve()):
+        reason = "the working directory, or holds it"
+    if reason:
         raise UsageError(
             f"{output} is {reason}, which cannot be replaced",
             f"Write --output {output / 'encoder'}",
@@ -151,10 +161,11 @@ def check_output(output: Path, force: bool) -> None:
     if not (output / DESCRIPTION).is_file():
         problem = f"{output} is not empty and holds no encoder written by mirrorbench; nothing was changed"
         raise UsageError(problem, "Name another --output.")
-    if foreign := _foreign(output):
-        names = ", ".join(foreign[:_NAMED]) + (
-            f" and {len(foreign) - _NAMED} more" if len(foreign) > _NAMED else ""
-        )
+    foreign = _foreign_paths(output)
+    if foreign:
+        names = ", ".join(foreign[:_MOST_NAMED])
+        if len(foreign) > _MOST_NAMED:
+            names += f" and {len(foreign) - _MOST_NAMED} more"
         raise UsageError(
             f"{output} holds files that are not part of an encoder ({names}); it is left alone",
             "Move that elsewhere, or name another --output.",
@@ -166,24 +177,31 @@ def check_output(output: Path, force: bool) -> None:
         )
 
 
-def _foreign(folder: Path) -> list[str]:
-    """Paths in an encoder's directory that no encoder has."""
-    foreign = []
+def _foreign_paths(folder: Path) -> list[str]:
+    """Return the paths in an encoder's directory that are not part of an encoder."""
+    paths = []
     for parent, folders, files in os.walk(folder):
-        unknown = [
-            name for name in folders if parent != str(folder) or not fnmatchcase(name, _FOLDERS)
+        is_top = parent == str(folder)
+        foreign_folders = [
+            name for name in folders if not is_top or not fnmatchcase(name, _FOLDERS)
         ]
-        folders[:] = sorted({*folders} - {*unknown})  # an unknown one is named, not what is in it
-        unknown += [name for name in files if not any(fnmatchcase(name, known) for known in _FILES)]
-        foreign += [os.path.relpath(Path(parent, name), folder) for name in unknown]
-    return sorted(foreign)
+        foreign_files = [name for name in files if not _is_file_of_encoder(name)]
+        for name in (*foreign_folders, *foreign_files):
+            paths.append(os.path.relpath(Path(parent, name), folder))
+        # A foreign folder is named; what is in it is not.
+        folders[:] = sorted(set(folders) - set(foreign_folders))
+    return sorted(paths)
+
+
+def _is_file_of_encoder(name: str) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in _FILES)
 
 
 @contextmanager
 def claiming(output: Path, force: bool) -> Iterator[Path]:
     """Open the hidden folder beside ``output`` in which one process at a time writes an encoder.
 
-    Files that a killed process left there are removed, after the encoder that it had put aside is back in its place.
+    If a killed process left files there, they are removed, and an encoder that it had put aside is put back first.
     """
     with beside(output) as workplace:
         try:
@@ -196,8 +214,10 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
 
 def _settle(workplace: Path, output: Path) -> None:
     """Put back an encoder that was put aside and not replaced, and remove incomplete ones."""
-    new, old = workplace / "new", workplace / PUT_ASIDE
-    if old.is_dir() and new.is_dir():  # ended between the two renames
+    new = workplace / "new"
+    old = workplace / PUT_ASIDE
+    # Both are there if a process ended between the two renames.
+    if old.is_dir() and new.is_dir():
         try:
             os.replace(old, output)
         except OSError as error:
@@ -209,7 +229,7 @@ def _settle(workplace: Path, output: Path) -> None:
 
 @contextmanager
 def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
-    """Make a new folder in the ``workplace`` of ``claiming`` that becomes ``output`` on success."""
+    """Yield a new folder in the ``workplace`` of ``claiming``, which becomes ``output`` on success."""
     from safetensors import SafetensorError
 
     new = workplace / "new"
@@ -217,7 +237,7 @@ def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
         new.mkdir()
         yield new
         sync_tree(new)  # before the rename: a power cut must not leave empty files
-        check_output(output, force)  # again: what appeared meanwhile is not replaced unasked
+        check_output(output, force)  # a folder that appeared meanwhile is not replaced
         if output.is_dir():
             os.replace(output, workplace / PUT_ASIDE)
         os.replace(new, output)
@@ -236,74 +256,77 @@ def write_encoder(
     post: Affine | None = None,
     base: Path | None = None,
 ) -> None:
-    """Write all but the model card into an empty directory; an adapter names ``base``, the folder of its backbone."""
+    """Write an encoder, without its model card, into an empty directory.
+
+    Args:
+        folder: the directory.
+        transformer: the model and its tokenizer.
+        pooling: how vectors are made of its states.
+        description: what ``mirrorbench.json`` says of the origin.
+        post: a transformation of the vectors, written as a ``Dense`` module.
+        base: the folder of the backbone that an adapter names; by default the transformer's own.
+    """
     from safetensors.torch import save_file
 
     transformer.save(folder)
     files = _transformer_files(folder, transformer, pooling, base or transformer.path)
-    files |= {
-        "config_sentence_transformers.json": {
-            "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
-            "default_prompt_name": "text" if pooling.prompt else None,
-            "similarity_fn_name": "cosine",
-        },
-        "modules.json": [
-            # These type names are resolved by every version of sentence-transformers.
-            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"}
-        ],
-        DESCRIPTION: {
-            "readout": {**pooling.to_json(), **({"post": STORED} if post else {})},
-            **description,
-        },
+    readout = pooling.to_json()
+    if post:
+        readout["post"] = STORED
+    files[DESCRIPTION] = {"readout": readout, **description}
+    files["config_sentence_transformers.json"] = {
+        "prompts": {"text": prefix(pooling.prompt)} if pooling.prompt else {},
+        "default_prompt_name": "text" if pooling.prompt else None,
+        "similarity_fn_name": "cosine",
     }
-    for number, (name, settings, weights) in enumerate(
-        _modules(transformer, pooling, post), start=1
-    ):
-        path = f"{number}_{name}"
-        module = {
-            "idx": number,
-            "name": str(number),
-            "path": path,
-            "type": f"sentence_transformers.models.{name}",
-        }
-        files["modules.json"].append(module)
-        files[f"{path}/config.json"] = settings
+    modules = [_module_entry(0, "Transformer", "")]
+    for number, module in enumerate(_modules(transformer, pooling, post), start=1):
+        path = f"{number}_{module.name}"
+        modules.append(_module_entry(number, module.name, path))
+        files[f"{path}/config.json"] = module.settings
         (folder / path).mkdir()
-        if weights:
-            save_file(weights, folder / path / "model.safetensors")
+        if module.weights:
+            save_file(module.weights, folder / path / "model.safetensors")
+    files["modules.json"] = modules
     for file, content in files.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
         (folder / file).write_text(f"{text}\n", encoding="utf-8")
 
 
+def _module_entry(number: int, name: str, path: str) -> dict[str, Any]:
+    """Return the entry of a module in ``modules.json``."""
+    # Every version of sentence-transformers resolves these type names.
+    module_type = f"sentence_transformers.models.{name}"
+    return {"idx": number, "name": str(number), "path": path, "type": module_type}
+
+
 def _transformer_files(
     folder: Path, transformer: Transformer, pooling: Pooling, base: Path
 ) -> dict[str, Any]:
-    """The saved settings of the transformer, with those that sentence-transformers reads, by file."""
-    name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
-    config, tokenizer = (
-        json.loads((folder / file).read_bytes()) for file in (name, "tokenizer_config.json")
-    )
-    lower = (
-        {"output_hidden_states": True} if pooling.layers != "-1:" else {}
-    )  # layers that sentence-transformers needs
-    own: dict[str, Any] = _OF_ENCODER if transformer.half else {}
-    if name == ADAPTER:
+    """Return the saved settings of the transformer, with those that sentence-transformers reads, by file."""
+    config_name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
+    config = json.loads((folder / config_name).read_bytes())
+    tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
+    length = kept_length(transformer, pooling)
+    settings: dict[str, Any] = {"max_seq_length": length, "do_lower_case": False}
+    if transformer.half:
+        settings |= _ENCODER_OF_DECODER_MODEL
+    # sentence-transformers averages lower layers only if the model returns them.
+    returns_layers = {"output_hidden_states": True} if pooling.layers != "-1:" else {}
+    if config_name == ADAPTER:
         config |= named_base(base)
-        own = {**own, "config_args": lower} if lower else own  # the configuration is the backbone's
+        if returns_layers:
+            settings["config_args"] = returns_layers  # the configuration is the backbone's
     else:
-        for part in (
-            config,
-            config.get("encoder"),
-        ):  # T5Gemma's encoder has a configuration of its own
+        # T5Gemma's encoder has a configuration of its own.
+        for part in (config, config.get("encoder")):
             if isinstance(part, dict):
                 part.pop("output_hidden_states", None)
-                part |= lower
-    length = kept_length(transformer, pooling)
+                part |= returns_layers
     return {
-        name: config,
+        config_name: config,
         "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
-        "sentence_bert_config.json": {"max_seq_length": length, "do_lower_case": False, **own},
+        "sentence_bert_config.json": settings,
     }
 
 
@@ -311,61 +334,88 @@ def kept_length(transformer: Transformer, pooling: Pooling) -> int:
     """Return the number of tokens that other libraries keep of a text and its prompt together."""
     if not pooling.prompt:
         return pooling.max_length
-    both = pooling.max_length + prompt_tokens(transformer.tokenizer, prefix(pooling.prompt))
-    return min(both, transformer.positions or both)
+    n_prompt = prompt_tokens(transformer.tokenizer, prefix(pooling.prompt))
+    length = pooling.max_length + n_prompt
+    return min(length, transformer.positions or length)
 
 
 def named_base(base: Path) -> dict[str, Any]:
-    """Return an adapter's name of its backbone: hub id and commit where it came from the hub, else its folder."""
-    cached = base.parts[-3:]  # models--OWNER--NAME/snapshots/COMMIT
-    if len(cached) == 3 and cached[0].startswith("models--") and cached[1] == "snapshots":
-        return {
-            "base_model_name_or_path": "/".join(cached[0].split("--")[1:]),
-            "revision": cached[2],
-        }
+    """Return how an adapter names its backbone: by hub id and commit if it came from the hub, else by its folder."""
+    parts = base.parts[-3:]
+    # The hub's cache is models--OWNER--NAME/snapshots/COMMIT.
+    if len(parts) == 3 and parts[0].startswith("models--") and parts[1] == "snapshots":
+        hub_id = "/".join(parts[0].split("--")[1:])
+        return {"base_model_name_or_path": hub_id, "revision": parts[2]}
     return {"base_model_name_or_path": str(base.resolve()), "revision": None}
 
 
-def _modules(
-    transformer: Transformer, pooling: Pooling, post: Affine | None
-) -> Iterator[tuple[str, dict[str, Any], dict[str, torch.Tensor]]]:
-    """The modules of sentence-transformers after the transformer: name, settings and weights."""
+class _Module(NamedTuple):
+    """A module of sentence-transformers."""
+
+    name: str
+    """Name of its class."""
+    settings: dict[str, Any]
+    """Content of its ``config.json``."""
+    weights: dict[str, torch.Tensor]
+
+
+def _modules(transformer: Transformer, pooling: Pooling, post: Affine | None) -> Iterator[_Module]:
+    """Yield the modules of sentence-transformers after the transformer."""
+    size = transformer.dimensions
+    if pooling.layers != "-1:":
+        yield _layer_pooling(transformer, pooling)
+    if pooling.of_target:
+        yield _word_weights(transformer.tokenizer)
+    flags = {}
+    for mode in ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values()):
+        flags[f"pooling_mode_{mode}"] = mode == _FLAGS[pooling.mode]
+    yield _Module("Pooling", {"word_embedding_dimension": size, **flags}, {})
+    if pooling.normalize:
+        yield _Module("Normalize", {}, {})
+    if post:
+        settings = {
+            "in_features": size,
+            "out_features": len(post.bias),
+            "bias": True,
+            "activation_function": IDENTITY,
+        }
+        yield _Module("Dense", settings, post.dense())
+
+
+def _layer_pooling(transformer: Transformer, pooling: Pooling) -> _Module:
+    """Return the mean over a slice of the layers, as weights of 1 and 0."""
     import torch
 
-    tokenizer = transformer.tokenizer
-    n, size = transformer.layers, transformer.dimensions
-    if pooling.layers != "-1:":  # the mean over a slice of the layers, as weights of 1 and 0
-        chosen = torch.zeros(n + 1)
-        chosen[parse_layers(pooling.layers)] = 1
-        settings = {"word_embedding_dimension": size, "layer_start": 0, "num_hidden_layers": n}
-        yield "WeightedLayerPooling", settings, {"layer_weights": chosen}
-    if pooling.of_target:  # special tokens have weight 0, and so have tokens of nothing but spaces
-        around = [
-            tokenizer.cls_token_id,
-            tokenizer.sep_token_id,
-            tokenizer.bos_token_id,
-            tokenizer.eos_token_id,
-        ]
-        decoded = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
-        blank = (token for token, text in enumerate(decoded) if text.isspace())
-        ids = sorted(
-            {token for token in (*around, tokenizer.pad_token_id, *blank) if token is not None}
-        )
-        vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
-        ones = torch.ones(len(tokenizer), 1)
-        ones[ids] = 0
-        left_out = {vocabulary[token]: 0.0 for token in ids}
-        words = {"vocab": vocabulary, "word_weights": left_out, "unknown_word_weight": 1.0}
-        yield "WordWeights", words, {"emb_layer.weight": ones}
-    modes = ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values())
-    flags = {f"pooling_mode_{mode}": mode == _FLAGS[pooling.mode] for mode in modes}
-    yield "Pooling", {"word_embedding_dimension": size, **flags}, {}
-    if pooling.normalize:
-        yield "Normalize", {}, {}
-    if post:
-        linear = {"activation_function": IDENTITY}
-        yield (
-            "Dense",
-            {"in_features": size, "out_features": len(post.bias), "bias": True, **linear},
-            post.dense(),
-        )
+    weights = torch.zeros(transformer.layers + 1)
+    weights[parse_layers(pooling.layers)] = 1
+    settings = {
+        "word_embedding_dimension": transformer.dimensions,
+        "layer_start": 0,
+        "num_hidden_layers": transformer.layers,
+    }
+    return _Module("WeightedLayerPooling", settings, {"layer_weights": weights})
+
+
+def _word_weights(tokenizer: Any) -> _Module:
+    """Return weights of tokens: 0 for special tokens and those of nothing but spaces, and 1 for all others."""
+    import torch
+
+    ignored = {
+        tokenizer.cls_token_id,
+        tokenizer.sep_token_id,
+        tokenizer.bos_token_id,
+        tokenizer.eos_token_id,
+        tokenizer.pad_token_id,
+    }
+    decoded = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
+    ignored |= {token for token, text in enumerate(decoded) if text.isspace()}
+    ids = sorted(ignored - {None})
+    vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
+    weights = torch.ones(len(tokenizer), 1)
+    weights[ids] = 0
+    settings = {
+        "vocab": vocabulary,
+        "word_weights": {vocabulary[token]: 0.0 for token in ids},
+        "unknown_word_weight": 1.0,
+    }
+    return _Module("WordWeights", settings, {"emb_layer.weight": weights})

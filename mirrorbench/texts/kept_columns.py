@@ -23,17 +23,17 @@ _ROWS = 8192
 
 
 class KeptColumns:
-    """Columns of a file in types that fit all of their values: those of the file if it is Parquet.
+    """Columns of a file, each with a type that fits all of its values.
 
-    Any other file is read once for the types before anything is encoded. Where values of a column have no common type,
-    they become texts, those that are none as JSON.
+    A Parquet file states the types. Any other file is read once to find them, before anything is encoded. The values of
+    a column without a common type become texts: strings as they are, other values as JSON.
 
     Args:
         source: the file.
-        names: of the columns.
+        names: names of the columns.
 
     Raises:
-        UsageError: a name stands twice or is one of ``WRITTEN``, or the file cannot be read twice or has no columns.
+        UsageError: a name is repeated or one of ``WRITTEN``, or the file cannot be read twice or has no columns.
         DataFormatError: the file has no such column.
     """
 
@@ -52,20 +52,25 @@ class KeptColumns:
         self._types = self._read_types()
 
     def _read_types(self) -> list[Any]:
-        """Arrow's type of each column; ``None`` for texts of values without a common type."""
+        """Return Arrow's type of each column; ``None`` where values have no common type and are written as texts."""
         parquet, arrow = pyarrow()
         rows = read_rows(self._source, self._names, named=True)
-        first = list(islice(rows, 1))  # finds that a column is not there
+        first = list(islice(rows, 1))  # raises for a column that the file does not have
         if format_of(self._source) == "parquet":
             schema = parquet.read_schema(Path(self._source).expanduser())
             return [schema.field(name).type for name in self._names]
         types: list[Any] = [arrow.null() for _ in self._names]
-        while part := [*first, *islice(rows, _ROWS)]:
-            first = []
-            for place, known in enumerate(types):
-                if known is not None:
-                    types[place] = _common_type(known, [values[place] for _, values in part])
-        return [own if own is not None and _is_written(own) else None for own in types]
+        part = [*first, *islice(rows, _ROWS)]
+        while part:
+            for index, column_type in enumerate(types):
+                if column_type is not None:
+                    values = [row[index] for _, row in part]
+                    types[index] = _common_type(column_type, values)
+            part = list(islice(rows, _ROWS))
+        for index, column_type in enumerate(types):
+            if column_type is not None and not _is_writable(column_type):
+                types[index] = None
+        return types
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
         """Return an array of each column for some rows of values.
@@ -74,19 +79,20 @@ class KeptColumns:
             DataFormatError: a value is not of the type of its column: the file changed since they were read.
         """
         _, arrow = pyarrow()
+        arrays = {}
         try:
-            return {
-                name: _array([values[place] for values in rows], self._types[place])
-                for place, name in enumerate(self._names)
-            }
+            for index, name in enumerate(self._names):
+                values = [row[index] for row in rows]
+                arrays[name] = _array(values, self._types[index])
         except (arrow.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise changed_while_read(self._source) from error
+        return arrays
 
 
-def _common_type(known: Any, values: list[Any]) -> Any:
-    """A type for earlier and for these values; ``None`` if there is none."""
+def _common_type(column_type: Any, values: list[Any]) -> Any:
+    """Return a type for these values and those of ``column_type``; ``None`` if there is none."""
     _, arrow = pyarrow()
-    schemas = [arrow.schema([("column", known)])]
+    schemas = [arrow.schema([("column", column_type)])]
     try:
         schemas.append(arrow.schema([("column", arrow.array(values).type)]))
         return arrow.unify_schemas(schemas, promote_options="permissive").field(0).type
@@ -94,8 +100,8 @@ def _common_type(known: Any, values: list[Any]) -> Any:
         return None
 
 
-def _is_written(column_type: Any) -> bool:
-    """Whether Parquet can hold a type; it has no objects without members."""
+def _is_writable(column_type: Any) -> bool:
+    """Return whether Parquet can hold a type; it has no objects without members."""
     parquet, arrow = pyarrow()
     table = arrow.schema([("column", column_type)]).empty_table()
     try:

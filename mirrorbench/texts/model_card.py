@@ -29,7 +29,7 @@ _PAPERS = {
 
 @dataclass(frozen=True)
 class TunedEncoder:
-    """A tuned encoder.
+    """A tuned encoder, as ``mirrorbench.tune`` returns it.
 
     Attributes:
         folder: the directory; ``mirrorbench.load(folder)`` loads it.
@@ -37,10 +37,10 @@ class TunedEncoder:
         recipe: all hyper-parameters.
         pooling: the pooling of its vectors.
         corpus: name, checksum and number of strings of its tuning corpus.
-        held_out: the states of the tuning on held-out texts; ``None`` where none were held out.
-        neighbours: for a few held-out texts: the text, and the nearest other one before and after tuning.
+        held_out: measures on held-out texts along the tuning; ``None`` where no texts were held out.
+        neighbours: a few held-out texts, each with its nearest other text before and after the tuning.
         seconds: duration of the tuning alone, also where the model came from the cache.
-        from_cache: whether the model had been tuned before, and came from the cache.
+        from_cache: whether the model came from the cache of an earlier tuning.
     """
 
     folder: Path
@@ -54,24 +54,27 @@ class TunedEncoder:
     from_cache: bool = False
 
     def rows(self) -> list[tuple[str, ...]]:
-        """Return the heading and rows of the report on held-out texts: a measure's title, its values, its direction."""
+        """Return the report on held-out texts as a heading and rows; empty where no texts were held out.
+
+        A row has a measure's title, its value in each state of the tuning, and which direction is better.
+        """
         if self.held_out is None:
             return []
-        shown = self.held_out.columns
-        heading = (f"on {self.held_out.n:,} held-out lines", *shown, "")
-        measures = [
-            (title, *(f"{state.measures[name]:.3f}" for state in shown.values()), better)
-            for name, (title, better) in MEASURES.items()
-        ]
-        return [heading, *measures]
+        states = self.held_out.columns
+        rows: list[tuple[str, ...]] = [(f"on {self.held_out.n:,} held-out lines", *states, "")]
+        for name, (title, better) in MEASURES.items():
+            values = [f"{state.measures[name]:.3f}" for state in states.values()]
+            rows.append((title, *values, better))
+        return rows
 
     def _repr_html_(self) -> str:
-        """The report as a table for notebooks."""
+        """Return the report as a table for notebooks."""
         from tabulate import tabulate
 
-        lines = f"{self.corpus['n']:,} lines"
-        caption = f"<p>{html.escape(f'{self.spec}, tuned on {lines}: {self.folder}')}</p>"
-        if not (rows := self.rows()):
+        text = f"{self.spec}, tuned on {self.corpus['n']:,} lines: {self.folder}"
+        caption = f"<p>{html.escape(text)}</p>"
+        rows = self.rows()
+        if not rows:
             return caption
         return caption + tabulate(rows[1:], rows[0], tablefmt="html", disable_numparse=True)
 
@@ -83,11 +86,12 @@ def write_card(
     from jinja2 import Environment, StrictUndefined
 
     layers = parse_layers(tuned.pooling.layers)
-    bounds = ["" if bound is None else str(bound) for bound in (layers.start, layers.stop)]
+    first = "" if layers.start is None else layers.start
+    end = "" if layers.stop is None else layers.stop
     opener = "AutoModel"
-    opened = type(transformer.model).__name__
-    if opened.endswith("EncoderModel"):
-        opener = opened
+    model_class = type(transformer.model).__name__
+    if model_class.endswith("EncoderModel"):  # AutoModel would also open a decoder
+        opener = model_class
     adapter = ""
     if backbone and is_adapted(transformer.adapted):
         adapter = named_base(backbone)["base_model_name_or_path"]
@@ -112,29 +116,32 @@ def write_card(
         post=str(transformation),
         dense=dense_folders[0] if dense_folders else "",
         adapter=adapter,
-        layers=":".join(bounds),
+        layers=f"{first}:{end}",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
+    """Return the card's metadata as YAML."""
     from huggingface_hub import EvalResult, ModelCardData
 
-    name, report = tuned.spec.backbone, tuned.held_out
+    name = tuned.spec.backbone
     hub_id = BACKBONES[name].hub_id if name in BACKBONES else name
-    named = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
-    scores = [
-        EvalResult(
-            task_type="sentence-similarity",
-            dataset_type="text",
-            metric_type=metric.replace("@", "_at_"),
-            dataset_name=f"held-out lines of {tuned.corpus['name'].removeprefix('./')}",
-            metric_name=title,
-            metric_value=round(report.after[metric], 4),
-        )
-        for metric, (title, _) in MEASURES.items()
-        if report
-    ]
+    is_on_hub = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
+    scores = []
+    if tuned.held_out:
+        measures = tuned.held_out.after
+        data_name = f"held-out lines of {tuned.corpus['name'].removeprefix('./')}"
+        for metric, (title, _) in MEASURES.items():
+            score = EvalResult(
+                task_type="sentence-similarity",
+                dataset_type="text",
+                metric_type=metric.replace("@", "_at_"),
+                dataset_name=data_name,
+                metric_name=title,
+                metric_value=round(measures[metric], 4),
+            )
+            scores.append(score)
     data = ModelCardData(
         model_name=tuned.folder.resolve().name,
         library_name="sentence-transformers",
@@ -147,19 +154,22 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
             tuned.spec.method,
         ],
         pipeline_tag="sentence-similarity",
-        base_model=hub_id if named else None,
+        base_model=hub_id if is_on_hub else None,
         license=licence_of(name, backbone),
     )
     return str(data.to_yaml()).strip()
 
 
 def licence_of(name: str, backbone: Path | None) -> str | None:
-    """Return the licence of a backbone: that of a short name, or in the backbone's own card, if its folder has one."""
+    """Return the licence of a backbone, by its short name or from the card in its folder; ``None`` if unknown."""
     from huggingface_hub import ModelCard
 
     if name in BACKBONES and BACKBONES[name].licence:
         return BACKBONES[name].licence
-    if backbone is None or not (card := backbone / "README.md").is_file():
+    if backbone is None:
+        return None
+    card = backbone / "README.md"
+    if not card.is_file():
         return None
     try:
         licence = ModelCard.load(card, ignore_metadata_errors=True).data.license

@@ -1,4 +1,4 @@
-"""Opens a written directory before anybody gets it: other libraries must read the encoder's vectors from it."""
+"""Verify a written encoder by loading it again: other libraries must compute its vectors from the directory."""
 
 from __future__ import annotations
 
@@ -27,83 +27,107 @@ _MOST_CHARACTERS = 10_000
 
 @dataclass(frozen=True)
 class Sample:
-    """Three texts and their vectors, to compare with those read from an encoder's directory.
+    """Three texts and their vectors, to compare with those computed from an encoder's directory.
 
     Attributes:
-        texts: of the user, since other ones may be unknown to the vocabulary.
-        vectors: of the encoder in memory.
+        texts: texts of the user, since the vocabulary may lack the words of other texts.
+        vectors: their vectors by the encoder in memory.
         tolerance: the largest distance of two vectors that rounding explains.
-        pooling: of the encoder.
-        kept: the precision of the frozen weights, in which everything is computed.
+        pooling: pooling of the encoder.
+        precision: precision of the frozen weights, in which everything is computed.
         device: the device on which the directory is opened.
-        poolings: the registered ones.
+        poolings: the registered poolings.
     """
 
     texts: list[str]
     vectors: Array
     tolerance: float
     pooling: Pooling
-    kept: str
+    precision: str
     device: torch.device
     poolings: Mapping[str, PoolingFunction]
 
     @classmethod
     def of(cls, encoder: TransformerEncoder, post: Affine | None, lines: Sequence[str]) -> Sample:
-        """Take a line of middle length, the longest, and all of them as one text, which is too long for the encoder."""
+        """Encode a line of middle length, the longest line, and all lines as one text, which the encoder cuts."""
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
-        by_length, transformer = sorted(lines, key=len), encoder.transformer
+        transformer = encoder.transformer
+        by_length = sorted(lines, key=len)
         chosen = (by_length[len(lines) // 2], by_length[-1], " ".join(lines))
         texts = [text[:_MOST_CHARACTERS].strip() for text in chosen]
         vectors = TransformerEncoder(transformer, encoder.pooling, transformer.kept).encode(texts)
-        near, rounding = (1e-3, 1e-5) if transformer.kept == "fp32" else (0.05, 0.02)
+
+        if transformer.kept == "fp32":
+            relative_tolerance = 1e-3
+            rounding_error = 1e-5
+        else:
+            relative_tolerance = 0.05
+            rounding_error = 0.02
         tolerance = 0.0
-        if post:  # which multiplies rounding errors
-            tolerance = rounding * _length(vectors) * float(np.linalg.norm(post.matrix, 2))
+        if post:
+            # A transformation multiplies rounding errors.
+            largest_factor = float(np.linalg.norm(post.matrix, 2))
+            tolerance = rounding_error * _length(vectors) * largest_factor
             vectors = post.apply(vectors)
-        tolerance += near * _length(vectors)
-        kept, device, poolings = transformer.kept, transformer.device, transformer.poolings
-        return cls(texts, vectors, tolerance, encoder.pooling, kept, device, poolings)
+        tolerance += relative_tolerance * _length(vectors)
+        return cls(
+            texts,
+            vectors,
+            tolerance,
+            encoder.pooling,
+            transformer.kept,
+            transformer.device,
+            transformer.poolings,
+        )
 
     def check(self, folder: Path) -> None:
-        """Raise unless transformers and, where it is installed, sentence-transformers read these vectors."""
+        """Raise ``ReadBackError`` unless transformers and sentence-transformers, if installed, compute these vectors."""
         readers: dict[str, Callable[[Path], Array]] = {"transformers": self._by_transformers}
         if find_spec("sentence_transformers"):
             readers["sentence-transformers"] = self._by_sentence_transformers
         for library, read in readers.items():
             try:
                 vectors = read(folder)
-            except Exception as error:  # which may be any in another library
+            except Exception as error:  # another library may raise anything
                 lines = str(error).splitlines() or [""]
-                what = f"cannot read it ({type(error).__name__}: {lines[0][:300]})"
+                problem = f"cannot read it ({type(error).__name__}: {lines[0][:300]})"
             else:
-                same = vectors.shape == self.vectors.shape
-                distance = _length(vectors - self.vectors) if same else np.inf
-                if distance <= self.tolerance:
-                    continue
-                what = f"reads vectors of shape {vectors.shape} from it, not {self.vectors.shape}"
-                if same:
-                    what = f"reads other vectors from it, {distance:.2g} off where they are {_length(vectors):.2g} long"
-            raise ReadBackError(
-                f"The encoder is not written: {library} {version(library)} {what}", READ_BACK
-            )
+                problem = self._difference(vectors)
+            if problem:
+                raise ReadBackError(
+                    f"The encoder is not written: {library} {version(library)} {problem}", READ_BACK
+                )
+
+    def _difference(self, vectors: Array) -> str:
+        """Describe how the vectors of a library differ from those of the sample; empty where they do not."""
+        if vectors.shape != self.vectors.shape:
+            return f"reads vectors of shape {vectors.shape} from it, not {self.vectors.shape}"
+        distance = _length(vectors - self.vectors)
+        if distance <= self.tolerance:
+            return ""
+        length = _length(vectors)
+        return f"reads other vectors from it, {distance:.2g} off where they are {length:.2g} long"
 
     def _by_transformers(self, folder: Path) -> Array:
         from mirrorbench.models.transformer import load_transformer
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
-        opened = load_transformer(folder, self.device, poolings=self.poolings, precision=self.kept)
-        vectors = TransformerEncoder(opened, self.pooling, self.kept).encode(self.texts)
-        dense = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
-        return Affine.read(dense[0]).apply(vectors) if dense else vectors
+        transformer = load_transformer(
+            folder, self.device, poolings=self.poolings, precision=self.precision
+        )
+        vectors = TransformerEncoder(transformer, self.pooling, self.precision).encode(self.texts)
+        transformations = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
+        if transformations:
+            vectors = Affine.read(transformations[0]).apply(vectors)
+        return vectors
 
     def _by_sentence_transformers(self, folder: Path) -> Array:
-        model = read_sentence_transformer(folder, str(self.device), self.kept)
-        return np.asarray(
-            model.encode(self.texts, batch_size=1, show_progress_bar=False), dtype=np.float32
-        )
+        model = read_sentence_transformer(folder, str(self.device), self.precision)
+        vectors = model.encode(self.texts, batch_size=1, show_progress_bar=False)
+        return np.asarray(vectors, dtype=np.float32)
 
 
 def _length(vectors: Array) -> float:
-    """The largest Euclidean length of some vectors."""
+    """Return the largest Euclidean length of some vectors."""
     return float(np.linalg.norm(vectors, axis=1).max())

@@ -1,4 +1,4 @@
-"""Tunes an encoder on a user's texts and writes it as a directory."""
+"""Tune an encoder on a user's texts and write it as a directory."""
 
 from __future__ import annotations
 
@@ -63,16 +63,16 @@ class TuningJob:
     """A tuning on a user's texts, before it is computed.
 
     Attributes:
-        spec: of the encoder, with its method.
-        texts: to tune on, and held out.
-        seed: of the tuning.
-        output: the encoder's directory.
-        force: whether an encoder there may be replaced.
+        spec: spec of the encoder, with its method.
+        texts: the texts to tune on, and the held-out ones.
+        seed: seed of the tuning.
+        output: the directory to write.
+        force: whether an encoder in ``output`` may be replaced.
         merge: whether an adapter is merged into its backbone.
         model: the tuned model.
         recipe: all hyper-parameters.
-        pooling: of the encoder.
-        precision: of the encoding that checks the model.
+        pooling: pooling of the encoder.
+        precision: precision of the encoding that checks the model.
         corpora: the strings of the model's corpora.
     """
 
@@ -115,26 +115,28 @@ def plan_tuning(
         name = printable(f"./{Path(texts).name}")
         texts = _documents(texts, plugins, folders)
     elif isinstance(texts, str | Path):
-        read_rows(str(texts), columns)  # finds that it is not there before a model is fetched
+        # A missing file is an error before a model is downloaded.
+        read_rows(str(texts), columns)
     tokenizer = checked_tokenizer(locate(spec, "en", folders.offline))
-    # A named method other than ``pairs`` gets the lines as they are.
-    read = read_tuning_texts(
+    tuning_texts = read_tuning_texts(
         texts,
         columns,
         held_out,
         seed,
-        raw=spec.method not in ("", PAIRS),
+        raw=spec.method not in ("", PAIRS),  # other methods get the lines as they are
         name=name,
         note=reporter.note,
     )
-    source = texts if isinstance(texts, str | Path) else read.name
-    reporter.note(f"{source}: {read.summary}")
-    spec = resolve_method(spec, level, read.are_pairs, plugins)
+    source = texts if isinstance(texts, str | Path) else tuning_texts.name
+    reporter.note(f"{source}: {tuning_texts.summary}")
+
+    spec = resolve_method(spec, level, tuning_texts.are_pairs, plugins)
     maker = PlanMaker(plugins, folders, compute, reporter)
-    own_texts = GeneratedCorpus(read.name, "a user's texts", read.corpus)
-    request = Request((spec,), (), seeds=(seed,), corpus=own_texts)
+    generated = GeneratedCorpus(tuning_texts.name, "a user's texts", tuning_texts.corpus)
+    request = Request((spec,), (), seeds=(seed,), corpus=generated)
     model, pooling = maker.models(request, spec, Purpose(level))[0]
-    assert pooling is not None  # a backbone with a tuning method has all three
+    # A backbone with a tuning method has all three.
+    assert pooling is not None
     assert model.recipe is not None
     assert model.corpus is not None
     _check_adapter(spec, model.recipe, merge)
@@ -148,16 +150,17 @@ def plan_tuning(
         reporter.note(note)
     precision = compute.precisions["encoding"]
     if model.recipe.lora and not merge:
-        # A frozen backbone stays as it was in the tuning: it may not fit in float32.
+        # A frozen backbone keeps the precision of the tuning: it may not fit in memory as float32.
         precision = model.precision
-    # The held-out texts stand beside those to tune on, and are part of the corpus's identity.
-    held_out_texts = read.aside()
+
+    # The held-out texts are part of the corpus's identity, since the report depends on them.
+    held_out_texts = tuning_texts.aside()
     digest = checksum("\n".join(held_out_texts)) if held_out_texts else ""
     corpus = replace(maker.corpora.strings[model.corpus], held_out=held_out_texts)
     ref = replace(model.corpus, held_out=digest)
     return TuningJob(
         spec=spec,
-        texts=read,
+        texts=tuning_texts,
         seed=seed,
         output=output,
         force=force,
@@ -196,10 +199,13 @@ def tune_texts(
     compute: Compute,
     reporter: Reporter,
 ) -> TunedEncoder:
-    """Compute a job in the ``workplace`` that its output has; a repeated call takes the model from the cache."""
+    """Compute a job and write its encoder; a repeated call takes the model from the cache.
+
+    ``workplace`` is the hidden folder beside the output that ``claiming`` opened.
+    """
     loader = EncoderLoader(plugins, folders, compute, reporter)
     try:
-        loaded, tuned, description = _computed(job, loader)
+        loaded, tuned, description = _tune_and_measure(job, loader)
     except UnreadableTextError as error:
         place = job.texts.place(error.text)
         if not place:
@@ -208,7 +214,7 @@ def tune_texts(
     try:
         with replacing(job.output, workplace, job.force) as folder:
             sample = _write(folder, loaded, tuned, description, job)
-            del loaded  # leaves its memory to what is read from the folder
+            del loaded  # frees memory for the encoder that is read from the folder
             sample.check(folder)
             if reads_file(folder):
                 reporter.note(_OTHER_CLASS)
@@ -220,10 +226,14 @@ def tune_texts(
     return tuned
 
 
-def _computed(
+def _tune_and_measure(
     job: TuningJob, loader: EncoderLoader
 ) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
-    """The encoder, its report, and its ``mirrorbench.json``."""
+    """Tune an encoder and measure it on the held-out texts.
+
+    Returns:
+        The encoder, its report, and the content of its ``mirrorbench.json``.
+    """
     texts = job.texts
     model = job.model
     ref = model.corpus
@@ -233,6 +243,9 @@ def _computed(
     pairs_of_method = loader.plugins.methods[job.spec.method].pairs
     pairs = positive_pairs(texts.aside(), job.seed, pairs_of_method)
     report = _trajectory(loader, model, job.pooling, _backbone(loaded), pairs)
+    stored_report = None
+    if report:
+        stored_report = {**asdict(report), "verdict": report.verdict}
     corpus = {
         "name": texts.name,
         "sha256": ref.sha256,
@@ -248,10 +261,10 @@ def _computed(
         "corpus": corpus,
         "seed": job.seed,
         "identity": model.identity(),
-        "held_out": asdict(report) | {"verdict": report.verdict} if report else None,
+        "held_out": stored_report,
         "mirrorbench": __version__,
     }
-    _say_window(texts, _backbone(loaded), loader.reporter)
+    _note_window(texts, _backbone(loaded), loader.reporter)
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(
         job.output,
@@ -267,18 +280,20 @@ def _computed(
     return loaded, tuned, description
 
 
-def _say_window(read: TuningTexts, encoder: TransformerEncoder, reporter: Reporter) -> None:
-    """Say how much of a text the tuned encoder reads, and how many texts are longer."""
-    lines = (*read.train, *read.held_out)
+def _note_window(texts: TuningTexts, encoder: TransformerEncoder, reporter: Reporter) -> None:
+    """Report how much of a text the tuned encoder reads, and how many texts are longer."""
+    lines = (*texts.train, *texts.held_out)
     truncation = encoder.count_cut([TextInput(text) for line in lines for text in line])
-    cut = f": {truncation.sentence}" if truncation.cut else ""
-    reporter.note(f"the encoder reads {truncation.window} tokens of a text{cut}")
+    note = f"the encoder reads {truncation.window} tokens of a text"
+    if truncation.cut:
+        note += f": {truncation.sentence}"
+    reporter.note(note)
 
 
 def _backbone(loaded: Encoder) -> TransformerEncoder:
-    """An encoder without its transformation."""
-    # Backbones are loaded as this class.
-    return loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded  # type: ignore[return-value]
+    """Return an encoder without its transformation."""
+    encoder = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
+    return encoder  # type: ignore[return-value]  # backbones are loaded as this class
 
 
 def _write(
@@ -288,8 +303,9 @@ def _write(
     description: dict[str, Any],
     job: TuningJob,
 ) -> Sample:
-    """Write an encoder into a folder; returns a sample of its vectors before that."""
-    encoder, path = _backbone(loaded), job.model.path
+    """Write an encoder into a folder, and return a sample of the vectors that it computed before."""
+    encoder = _backbone(loaded)
+    path = job.model.path
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
     assert not isinstance(post, Taken)
     sample = Sample.of(encoder, post, [line[0] for line in job.texts.train[:100]])
@@ -301,6 +317,7 @@ def _write(
 
 
 def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
+    """Raise ``UsageError`` where there is no adapter to merge, or where one cannot be written alone."""
     if merge and not recipe.lora:
         raise UsageError(
             f"{spec} makes no adapter that --merge could merge",
@@ -318,7 +335,10 @@ def _trajectory(
     encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
 ) -> Trajectory | None:
-    """Measures along the tuning; only before and after it, where a run tuned this model without measuring."""
+    """Return the measures along the tuning; only those before and after it if a run tuned the model without measuring.
+
+    ``None`` without held-out pairs.
+    """
     assert model.recipe is not None
     assert model.corpus is not None
     stored = loader.cache.describe_model(model.key)
@@ -336,18 +356,35 @@ def _trajectory(
 def _neighbours(
     pairs: Sequence[tuple[str, str]], report: Trajectory | None
 ) -> tuple[tuple[str, str, str], ...]:
-    """A few held-out texts, each with the nearest other one before and after the tuning; none under ``NO_TEXTS``."""
+    """Return a few held-out texts, each with its nearest other text before and after the tuning.
+
+    None are returned where texts must not be shown (``NO_TEXTS``).
+    """
     if not pairs or report is None or without_texts():
         return ()
     texts = [first for first, _ in pairs]
-    nearest = zip(report.states[0].nearest, report.states[report.kept].nearest, strict=True)
-    return tuple((text, texts[a], texts[b]) for text, (a, b) in zip(texts, nearest, strict=False))
+    nearest_before = report.states[0].nearest
+    nearest_after = report.states[report.kept].nearest
+    return tuple(
+        (text, texts[before], texts[after])
+        for text, before, after in zip(texts, nearest_before, nearest_after, strict=False)
+    )
 
 
 def resolve_method(
     spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins
 ) -> EncoderSpec:
-    """Return the spec with its method; ``pairs``: whether the texts are pairs, ``None`` if not known yet."""
+    """Return a spec with its method, which by default depends on the level and on ``pairs``.
+
+    Args:
+        spec: the spec as typed.
+        level: level of the encoder.
+        pairs: whether the texts are pairs; ``None`` if that is not known yet.
+        plugins: the registered encoders and methods.
+
+    Raises:
+        UsageError: the spec cannot be tuned on a user's texts.
+    """
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     if spec.backbone in plugins.encoders:
@@ -367,7 +404,13 @@ def resolve_method(
             "Leave it out, and add it to the spec of the written encoder: ./DIRECTORY:dims=256",
         )
     if not spec.method:
-        spec = spec.with_method(PAIRS if pairs else IN_CONTEXT if level == "wic" else SINGLE)
+        if pairs:
+            method = PAIRS
+        elif level == "wic":
+            method = IN_CONTEXT
+        else:
+            method = SINGLE
+        spec = spec.with_method(method)
     if not plugins.methods[spec.method].tunes:
         raise UsageError(
             f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}"

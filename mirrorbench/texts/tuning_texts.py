@@ -19,12 +19,13 @@ from mirrorbench.training.held_out import HELD_OUT, HELD_OUT_SHARE
 
 @dataclass(frozen=True)
 class TuningTexts:
-    """Distinct lines, in the order of the file.
+    """Distinct lines of a file or list, in their order, some of them held out of the tuning.
 
     Attributes:
-        name: of the file, for reports.
+        name: name of the file, for reports.
         train: lines to tune on: tuples of one text, or of the two texts of a pair.
         held_out: lines left out of the tuning.
+        are_pairs: whether each line is a pair of texts.
         n_read: number of lines, without blank ones.
         n_duplicates: number of lines that repeat an earlier one.
         numbers: number of each line in the file or list (from 1), in the order of ``train`` and then ``held_out``.
@@ -42,21 +43,24 @@ class TuningTexts:
 
     @property
     def summary(self) -> str:
-        """The numbers of lines that were read, are repeated, are tuned on and are held out."""
+        """The numbers of lines in all, of repeated ones, of those to tune on and of those held out."""
+        noun = "pairs" if self.are_pairs else "texts"
         return (
-            f"{self.n_read:,} {'pairs' if self.are_pairs else 'texts'}, {self.n_duplicates:,} of them repeated; "
+            f"{self.n_read:,} {noun}, {self.n_duplicates:,} of them repeated; "
             f"{len(self.train):,} to tune on, {len(self.held_out):,} held out"
         )
 
     def corpus(self) -> list[str]:
-        """Return a string for each line to tune on; the texts of a pair, which contain no tab, are joined by a tab."""
+        """Return a string for each line to tune on; the two texts of a pair are joined by a tab, which neither contains."""
         return ["\t".join(line) for line in self.train]
 
     def place(self, text: str) -> str:
-        """Return the place of a text, or of a text of a pair: ``./names.txt, line 3``; empty if it is none of them."""
-        lines = zip(self.numbers, (*self.train, *self.held_out), strict=True)
-        number = next((number for number, line in lines if text in line), None)
-        return "" if number is None else f"{self.name}, {self.unit} {number}"
+        """Return the place of a text, or of a text of a pair: ``./names.txt, line 3``; empty for other texts."""
+        lines = (*self.train, *self.held_out)
+        for number, line in zip(self.numbers, lines, strict=True):
+            if text in line:
+                return f"{self.name}, {self.unit} {number}"
+        return ""
 
     def aside(self) -> tuple[str, ...]:
         """Return a string for each held-out line, as ``corpus`` does."""
@@ -72,9 +76,20 @@ def read_tuning_texts(
     name: str = "texts",
     note: Callable[[str], None] = silent,
 ) -> TuningTexts:
-    """Read texts or pairs to tune on from a file, ``-`` or a list called ``name``, and hold ``held_out`` of them out.
+    """Read texts or pairs to tune on, and hold some of them out.
 
-    ``pairs_of`` decides which lines are pairs. By default 500 lines are held out, or a tenth where that is less.
+    Args:
+        source: a file, ``-`` for standard input, or a list of texts or pairs.
+        columns: names of columns in a file: one for texts, two for pairs.
+        held_out: number of lines to hold out; by default 500, or a tenth where that is less.
+        seed: seed of the choice of held-out lines.
+        raw: take each line as one text, even if all lines could be pairs (``pairs_of``).
+        name: name of a list, for reports.
+        note: receives what was decided about the lines.
+
+    Raises:
+        UsageError: the source mixes texts and pairs or has other values, or ``held_out`` is negative.
+        TuningError: fewer than two lines would be left to tune on.
     """
     unit = "text"
     numbered: Iterable[tuple[int, str | tuple[str, ...]]]
@@ -85,64 +100,86 @@ def read_tuning_texts(
     else:
         numbered = enumerate(cast("Iterable[str | tuple[str, ...]]", source), start=1)
     numbers: list[int] = []
-    given: list[str | tuple[str, ...]] = []
-    for number, line in numbered:
+    values: list[str | tuple[str, ...]] = []
+    for number, value in numbered:
         numbers.append(number)
-        given.append(line)
-    texts = [line for line in given if isinstance(line, str)]
-    odd = [line for line in given if not isinstance(line, str) and not _is_pair(line)]
-    if odd or 0 < len(texts) < len(given):
-        example = (
-            f"Not so: {type(odd[0]).__name__ if without_texts() else repr(odd[0])[:90]}"
-            if odd
-            else ""
-        )
-        hint = example or "Some are strings, and some are pairs."
-        raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
+        values.append(value)
+    texts = _checked_texts(values)
+    lines: list[tuple[str, ...]] = [value for value in values if not isinstance(value, str)]
     if texts:
         pairs = pairs_of(texts, name, raw)
         if pairs and len(columns) < 2:
-            mark = "a tab" if all("\t" in line for line in texts) else "||"
+            mark = "a tab" if all("\t" in text for text in texts) else "||"
             note(
                 f"{name}: each {unit} holds {mark}, so that all are pairs of texts; to tune on them as they are, name the "
                 "method: BACKBONE+mirror"
             )
-        given = [*pairs] if pairs else [(text,) for text in texts]
-    # A tab separates the texts of a pair, so tabs in texts become spaces.
-    stripped = [tuple(" ".join(text.split("\t")).strip() for text in line) for line in given]
+        lines = [*pairs] if pairs else [(text,) for text in texts]
+
     n_read = 0
     first_numbers: dict[tuple[str, ...], int] = {}
-    for number, line in zip(numbers, stripped, strict=True):
-        if all(line):
+    for number, line in zip(numbers, lines, strict=True):
+        # A tab separates the texts of a pair, so tabs in texts become spaces.
+        stripped = tuple(text.replace("\t", " ").strip() for text in line)
+        if all(stripped):
             n_read += 1
-            first_numbers.setdefault(line, number)
+            first_numbers.setdefault(stripped, number)
     distinct = list(first_numbers)
-    n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE)) if held_out is None else held_out
-    if n < 0:
-        raise UsageError(f"{n} lines cannot be held out")
-    if n == 1:  # uniformity needs two texts
-        n = 0 if held_out is None else 2
-    if len(distinct) - n < 2:
-        problem = f"{name} holds {len(distinct)} distinct lines, of which {n} are to be held out: too few to tune on"
-        raise TuningError(problem, "Tuning needs at least two lines; thousands are usual.")
-    chosen = set(np.random.default_rng(seed).permutation(len(distinct))[:n].tolist())
-    train = tuple(line for row, line in enumerate(distinct) if row not in chosen)
-    aside = tuple(line for row, line in enumerate(distinct) if row in chosen)
+    n_held_out = _n_held_out(len(distinct), held_out)
+    if len(distinct) - n_held_out < 2:
+        problem = (
+            f"{name} holds {len(distinct)} distinct lines, of which {n_held_out} are to be held out"
+        )
+        raise TuningError(
+            f"{problem}: too few to tune on",
+            "Tuning needs at least two lines; thousands are usual.",
+        )
+    order = np.random.default_rng(seed).permutation(len(distinct))
+    held_out_rows = set(order[:n_held_out].tolist())
+    train = tuple(line for row, line in enumerate(distinct) if row not in held_out_rows)
+    held_out_lines = tuple(line for row, line in enumerate(distinct) if row in held_out_rows)
     return TuningTexts(
         name,
         train,
-        aside,
-        len(distinct[0]) == 2,
-        n_read,
-        n_read - len(distinct),
-        tuple(first_numbers[line] for line in (*train, *aside)),
-        unit,
+        held_out_lines,
+        are_pairs=len(distinct[0]) == 2,
+        n_read=n_read,
+        n_duplicates=n_read - len(distinct),
+        numbers=tuple(first_numbers[line] for line in (*train, *held_out_lines)),
+        unit=unit,
     )
+
+
+def _checked_texts(values: Sequence[str | tuple[str, ...]]) -> list[str]:
+    """Return the values that are texts: all of them, or none where all are pairs.
+
+    Raises:
+        UsageError: the values are both, or something else.
+    """
+    texts = [value for value in values if isinstance(value, str)]
+    others = [value for value in values if not isinstance(value, str) and not _is_pair(value)]
+    hint = ""
+    if others:
+        example = type(others[0]).__name__ if without_texts() else repr(others[0])[:90]
+        hint = f"Not so: {example}"
+    elif 0 < len(texts) < len(values):
+        hint = "Some are strings, and some are pairs."
+    if hint:
+        raise UsageError("what to tune on must be strings, or pairs of two strings", hint)
+    return texts
 
 
 def _is_pair(value: object) -> bool:
-    return (
-        isinstance(value, tuple | list)
-        and len(value) == 2
-        and all(isinstance(text, str) for text in value)
-    )
+    if not isinstance(value, tuple | list) or len(value) != 2:
+        return False
+    return all(isinstance(text, str) for text in value)
+
+
+def _n_held_out(n_lines: int, requested: int | None) -> int:
+    """Return the number of lines to hold out, by default 500, or a tenth where that is less."""
+    if requested is None:
+        n = min(HELD_OUT, int(n_lines * HELD_OUT_SHARE))
+        return n if n > 1 else 0  # uniformity needs two texts
+    if requested < 0:
+        raise UsageError(f"{requested} lines cannot be held out")
+    return 2 if requested == 1 else requested

@@ -27,7 +27,7 @@ pytest.importorskip("pyarrow")
         ("a.txt", ["id"], UsageError, "plain text, which has no columns"),
     ],
 )
-def test_columns_that_cannot_be_kept_are_refused_before_anything_is_encoded(
+def test_columns_that_cannot_be_kept_are_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     source: str,
@@ -43,7 +43,7 @@ def test_columns_that_cannot_be_kept_are_refused_before_anything_is_encoded(
         KeptColumns(source, names)
 
 
-def test_types_are_those_of_all_rows_or_of_the_parquet_file(tmp_path: Path) -> None:
+def test_types_fit_all_rows(tmp_path: Path) -> None:
     arrow = pytest.importorskip("pyarrow")
     parquet = pytest.importorskip("pyarrow.parquet")
     file = tmp_path / "a.jsonl"
@@ -78,7 +78,7 @@ def test_types_are_those_of_all_rows_or_of_the_parquet_file(tmp_path: Path) -> N
     assert arrow.table(kept.arrays(rows)).equals(stored)
 
 
-def test_value_of_another_type_is_a_change_of_the_file(tmp_path: Path) -> None:
+def test_value_of_another_type_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "a.jsonl"
     file.write_text('{"id": 1}\n')
     kept = KeptColumns(str(file), ["id"])
@@ -86,7 +86,7 @@ def test_value_of_another_type_is_a_change_of_the_file(tmp_path: Path) -> None:
         kept.arrays([("x",)])
 
 
-def test_names_that_are_numbers_are_those_of_the_header(tmp_path: Path) -> None:
+def test_numeric_names_are_those_of_the_header(tmp_path: Path) -> None:
     file = tmp_path / "a.csv"
     file.write_text("1,2,text\n10,20,hello\n11,21,bye\n")
     lines = read_inputs(str(file), "text", keep=("1",))

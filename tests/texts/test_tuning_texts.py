@@ -45,7 +45,7 @@ def test_tuning_pairs_are_read_from_lines_and_columns(tmp_path: Path) -> None:
     assert not read_tuning_texts(["if (a || b)", "one", "two", "three"], held_out=0).are_pairs
 
 
-def test_reading_as_pairs_is_said_where_nobody_named_them(tmp_path: Path) -> None:
+def test_reading_as_pairs_is_reported(tmp_path: Path) -> None:
     path, notes = tmp_path / "a.txt", list[str]()
     path.write_text("".join(f"a {n}||b {n}\n" for n in range(20)))
     read_tuning_texts(path, note=notes.append)
