@@ -6,11 +6,11 @@ NeurIPS 2023, "QLoRA", section 4).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, not_installed
 from mirrorbench.models.backbones import ADAPTER
@@ -19,7 +19,7 @@ from mirrorbench.models.model_files import json_object
 
 SCALE = 2
 """Scaling of LoRA, alpha / rank, applied to the product of its matrices."""
-_UNREAD = ("pooler", "decoder")
+_UNUSED_MODULES = ("pooler", "decoder")
 """Modules whose output enters no vector, and which get no adapter."""
 _PROMPT_TYPES = (
     "PREFIX_TUNING",
@@ -53,35 +53,45 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
             "lora cannot be added to a backbone that is an adapter itself",
             "Tune it without lora, or write that backbone with --merge first.",
         )
-    names = {part for path, _ in model.named_modules() for part in path.split(".")}
-    left_out = (*_UNREAD, *(_MAMBA_REFUSED if "mamba" in model.config.model_type else ()))
-    present = "|".join(name for name in left_out if name in names)
-    excluded = [rf"(.*\.)?({present})(\..*)?"] if present else []
-    if [name for name, _ in model.named_children()] == [
-        LANGUAGE
-    ]:  # part of a larger model with layers of equal names
-        excluded.append(rf"(?!{LANGUAGE}\.).*")
+    has_conv1d = any(type(module) is Conv1D for module in model.modules())
     settings = LoraConfig(
         r=rank,
         lora_alpha=SCALE * rank,
         target_modules="all-linear",
         lora_dropout=0.0,
-        exclude_modules="|".join(excluded) or None,
-        fan_in_fan_out=any(type(module) is Conv1D for module in model.modules()),
+        exclude_modules=_excluded_modules(model) or None,
+        fan_in_fan_out=has_conv1d,
     )
     with torch.random.fork_rng(devices=[]):
         model.add_adapter(settings)
         torch.manual_seed(seed)
         _in_float32(model)
+        # peft draws A in the precision of the frozen weights, so it is drawn again in float32.
         for name, weight in model.named_parameters():
-            if "lora_A" in name:  # peft draws in the precision of the frozen weights
-                weight.data.copy_(
-                    torch.nn.init.kaiming_uniform_(torch.empty(weight.shape), a=5**0.5)
-                )
+            if "lora_A" in name:
+                drawn = torch.nn.init.kaiming_uniform_(torch.empty(weight.shape), a=5**0.5)
+                weight.data.copy_(drawn)
     settings.base_model_name_or_path = str(base)
-    settings.target_modules = sorted(
-        settings.target_modules or ()
-    )  # a set, which would be stored in any order
+    # A set would be stored in any order.
+    settings.target_modules = sorted(settings.target_modules or ())
+
+
+def _excluded_modules(model: Any) -> str:
+    """Return a pattern of the paths of modules that get no adapter; empty for none."""
+    names: set[str] = set()
+    for path, _ in model.named_modules():
+        names.update(path.split("."))
+    excluded_names = list(_UNUSED_MODULES)
+    if "mamba" in model.config.model_type:
+        excluded_names += _MAMBA_REFUSED
+    present = [name for name in excluded_names if name in names]
+    patterns = []
+    if present:
+        patterns.append(rf"(.*\.)?({'|'.join(present)})(\..*)?")
+    # Here the model is a part of a larger one, whose other parts have layers of equal names.
+    if [name for name, _ in model.named_children()] == [LANGUAGE]:
+        patterns.append(rf"(?!{LANGUAGE}\.).*")
+    return "|".join(patterns)
 
 
 def is_adapted(model: Any) -> bool:
@@ -106,34 +116,45 @@ def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
     from peft import inject_adapter_in_model, set_peft_model_state_dict
 
     settings = json_object(folder / ADAPTER)
-    if (type_ := str(settings.get("peft_type"))) in _PROMPT_TYPES:
+    peft_type = str(settings.get("peft_type"))
+    if peft_type in _PROMPT_TYPES:
         raise ModelUnavailableError(
-            f"the adapter in {folder} is of the type {type_}, which puts vectors before a text",
+            f"the adapter in {folder} is of the type {peft_type}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
-    stored = adapter_tensors(folder)
-    trained = _as_trained(model, stored)
-    tensors = _without_heads(model, trained, stored)
+    stored_tensors = adapter_tensors(folder)
+    trained_model = _under_trained_names(model, stored_tensors)
+    tensors = _without_heads(model, trained_model, stored_tensors)
     if not tensors:
-        raise _does_not_fit(folder, stored)
-    config = _without_tokens_of_heads(trained, settings)
-    _take_embeddings(model, trained, _Adapter(folder, config, tensors), tokens)
-    inject_adapter_in_model(config, trained, _ADAPTER_NAME)
-    _in_float32(trained)  # as they are stored, whatever the precision of the frozen weights
+        raise _does_not_fit(folder, stored_tensors)
+    config = _without_tokens_of_heads(trained_model, settings)
+    _take_embeddings(model, trained_model, _Adapter(folder, config, tensors), tokens)
+    inject_adapter_in_model(config, trained_model, _ADAPTER_NAME)
+    # peft adds weights in the precision of the frozen ones; float32 takes the stored weights without rounding.
+    _in_float32(trained_model)
     try:
-        report: Any = set_peft_model_state_dict(trained, tensors, _ADAPTER_NAME)
+        report: Any = set_peft_model_state_dict(trained_model, tensors, _ADAPTER_NAME)
     except KeyError as error:  # a weight of a module of modules_to_save that is not stored
         raise _does_not_fit(folder, error.args) from error
-    weights = {name for name, _ in trained.named_parameters()}  # tied ones once
-    missing = {
-        name for name in report.missing_keys if name in weights and _ADAPTER_NAME in name.split(".")
-    }
-    unfit = {name for name in missing.union(report.unexpected_keys) if not _is_of_pooler(name)}
-    if unfit:
-        raise _does_not_fit(folder, unfit)
-    model.peft_config = trained.peft_config
+    mismatches = _mismatches(trained_model, report)
+    if mismatches:
+        raise _does_not_fit(folder, mismatches)
+    model.peft_config = trained_model.peft_config
     model._hf_peft_config_loaded = True
     model.eval()
+
+
+def _mismatches(trained_model: Any, report: Any) -> set[str]:
+    """Return the names of the weights of only one of model and adapter, by the report of ``peft``.
+
+    A pooler's are left out: models with some heads lack one, and no vector depends on it.
+    """
+    parameter_names = {name for name, _ in trained_model.named_parameters()}  # tied weights once
+    mismatches = set(report.unexpected_keys)
+    for name in report.missing_keys:
+        if name in parameter_names and _ADAPTER_NAME in name.split("."):
+            mismatches.add(name)
+    return {name for name in mismatches if "pooler" not in name.split(".")}
 
 
 @dataclass(frozen=True)
@@ -159,20 +180,22 @@ def _does_not_fit(folder: Path, names: Iterable[str]) -> ModelUnavailableError:
     )
 
 
-def _as_trained(model: Any, stored: Iterable[str]) -> Any:
-    """Return a model under the names of modules with which an adapter was trained; ``stored``: names of its tensors.
+def _under_trained_names(model: Any, tensor_names: Iterable[str]) -> Any:
+    """Return a model under the names of modules with which an adapter was trained.
 
-    In a model with a head, they begin with the name of the model inside (``roberta.``). An adapter's settings name
-    modules too, by whole names or patterns, so the model is put under that name instead of translating each setting.
+    ``tensor_names``: those of the adapter. If it was trained on a model with a head, they begin with the name of the
+    model inside (``roberta.``). An adapter's settings name modules too, by whole names or patterns, so the model is put
+    under that name instead of translating each setting.
     """
     prefix = model.base_model_prefix
-    if not any(name.startswith(f"{prefix}.") for name in stored) or hasattr(model, prefix):
+    trained_inside = any(name.startswith(f"{prefix}.") for name in tensor_names)
+    if not trained_inside or hasattr(model, prefix):
         return model
     import torch
 
     outer: Any = torch.nn.Module()
     outer.add_module(prefix, model)
-    # What peft asks a model of transformers for; those inside have their tied weights themselves.
+    # What peft asks a model of transformers for. The model inside handles its tied weights itself.
     outer.config = model.config
     outer.base_model_prefix = prefix
     outer.get_input_embeddings = model.get_input_embeddings
@@ -180,18 +203,22 @@ def _as_trained(model: Any, stored: Iterable[str]) -> Any:
     return outer
 
 
-def _without_heads(model: Any, trained: Any, stored: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an adapter's tensors for modules of the model, rather than of a head or a decoder that is not read."""
-    prefix = next(
-        f"{name}." if name else "" for name, part in trained.named_modules() if part is model
-    )
-    parts = tuple(f"{prefix}{name}." for name, _ in model.named_children())
-    inside = {name: tensor for name, tensor in stored.items() if name.startswith(parts)}
-    # peft stores a module of modules_to_save twice, where it stores the embeddings too.
-    return {name.replace(".modules_to_save.", "."): tensor for name, tensor in inside.items()}
+def _without_heads(
+    model: Any, trained_model: Any, stored_tensors: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return an adapter's tensors for modules of the model, without those of a head or a decoder that is not read."""
+    path = next(path for path, module in trained_model.named_modules() if module is model)
+    prefix = f"{path}." if path else ""
+    prefixes = tuple(f"{prefix}{name}." for name, _ in model.named_children())
+    tensors = {}
+    for name, tensor in stored_tensors.items():
+        if name.startswith(prefixes):
+            # peft stores a module of modules_to_save twice, where it stores the embeddings too.
+            tensors[name.replace(".modules_to_save.", ".")] = tensor
+    return tensors
 
 
-def _without_tokens_of_heads(trained: Any, settings: Mapping[str, Any]) -> Any:
+def _without_tokens_of_heads(trained_model: Any, settings: Mapping[str, Any]) -> Any:
     """Return the configuration of an adapter without tuned tokens of a head, where ``peft`` would look for them."""
     from peft import PeftConfig
 
@@ -199,16 +226,18 @@ def _without_tokens_of_heads(trained: Any, settings: Mapping[str, Any]) -> Any:
     config.inference_mode = True
     indices = getattr(config, "trainable_token_indices", None)
     if isinstance(indices, dict):
-        names = [name for name, _ in trained.named_modules(remove_duplicate=False)]
-        config.trainable_token_indices = {
-            part: ids for part, ids in indices.items() if any(name.endswith(part) for name in names)
-        }
+        paths = [path for path, _ in trained_model.named_modules(remove_duplicate=False)]
+        config.trainable_token_indices = _indices_of_modules(indices, paths)
     return config
 
 
-def _is_of_pooler(name: str) -> bool:
-    """Return whether a weight is a pooler's, which models with some heads lack and no vector depends on."""
-    return "pooler" in name.split(".")
+def _indices_of_modules(indices: Mapping[str, Any], paths: Sequence[str]) -> dict[str, Any]:
+    """Return the entries of ``trainable_token_indices`` whose key ends the path of a module."""
+    entries = {}
+    for ending, token_ids in indices.items():
+        if any(path.endswith(ending) for path in paths):
+            entries[ending] = token_ids
+    return entries
 
 
 _STORED_EMBEDDINGS = ("weight", "base_layer.weight", "token_adapter.base_layer.weight")
@@ -217,65 +246,75 @@ _TUNED_TOKENS = ("trainable_tokens_delta", "token_adapter.trainable_tokens_delta
 """Names of the embeddings of tuned tokens in an adapter: of tokens alone, and beside LoRA."""
 
 
-def _take_embeddings(model: Any, trained: Any, adapter: _Adapter, tokens: int) -> None:
-    """Give a backbone the embeddings of tokens that an adapter stores, as many as there are."""
+def _take_embeddings(model: Any, trained_model: Any, adapter: _Adapter, tokens: int) -> None:
+    """Copy the embeddings of tokens that an adapter stores into its backbone, enlarged to ``tokens`` if need be."""
     import torch
 
     matrix = model.get_input_embeddings().weight
+    n_embeddings = len(matrix)
     # Encoder-decoders have the same matrix in several modules.
-    modules = trained.named_modules(remove_duplicate=False)
-    names = [name for name, module in modules if getattr(module, "weight", None) is matrix]
-    rows = _first(adapter.tensors, names, _STORED_EMBEDDINGS)
-    tuned = _first(adapter.tensors, names, _TUNED_TOKENS)
-    known = len(matrix)
-    if rows is None:
-        beyond = {*range(known, tokens)}
-        lacking = beyond if tuned is None else beyond - _tuned_tokens(adapter.config, names)
-        if lacking:
-            which = "them" if lacking == beyond else f"{len(lacking)} of them"
+    paths = []
+    for path, module in trained_model.named_modules(remove_duplicate=False):
+        if getattr(module, "weight", None) is matrix:
+            paths.append(path)
+    stored_matrix = _first_tensor(adapter.tensors, paths, _STORED_EMBEDDINGS)
+    tuned_rows = _first_tensor(adapter.tensors, paths, _TUNED_TOKENS)
+
+    if stored_matrix is not None:
+        new_size = len(stored_matrix)
+    else:
+        new_size = max(n_embeddings, tokens)
+        added_tokens = set(range(n_embeddings, tokens))
+        random_tokens = added_tokens
+        if tuned_rows is not None:
+            random_tokens = added_tokens - _tuned_tokens(adapter.config, paths)
+        if random_tokens:
+            which = "them" if random_tokens == added_tokens else f"{len(random_tokens)} of them"
             raise ModelUnavailableError(
-                f"the adapter in {adapter.folder} adds tokens to its backbone's {known}, and stores no embeddings of "
-                f"{which}; they would be random numbers",
+                f"the adapter in {adapter.folder} adds tokens to its backbone's {n_embeddings}, and stores no "
+                f"embeddings of {which}; they would be random numbers",
                 "Save it anew with save_embedding_layers=True (peft).",
             )
-    needed = max(known, tokens) if rows is None else len(rows)
-    if needed != known:
-        model.resize_token_embeddings(needed, mean_resizing=False)
+    if new_size != n_embeddings:
+        model.resize_token_embeddings(new_size, mean_resizing=False)
     weight = model.get_input_embeddings().weight
-    for tensor in (rows, tuned):
-        if tensor is not None:  # peft rounds rows of tuned tokens to the precision of the others
+    # peft would round rows of tuned tokens to the precision of the others.
+    for tensor in (stored_matrix, tuned_rows):
+        if tensor is not None:
             weight.data = weight.data.to(torch.promote_types(weight.dtype, tensor.dtype))
-    if rows is not None:
-        weight.data.copy_(rows)
+    if stored_matrix is not None:
+        weight.data.copy_(stored_matrix)
 
 
-def _first(tensors: Mapping[str, Any], names: Iterable[str], parts: Iterable[str]) -> Any:
-    """Return the first tensor of a part of a module, of modules with these names; ``None`` without any."""
-    candidates = (tensors.get(f"{name}.{part}") for part in parts for name in names)
-    return next((tensor for tensor in candidates if tensor is not None), None)
+def _first_tensor(tensors: Mapping[str, Any], paths: Sequence[str], names: Sequence[str]) -> Any:
+    """Return the tensor with the first of some names in one of the modules with these paths; ``None`` for none."""
+    for name in names:
+        for path in paths:
+            tensor = tensors.get(f"{path}.{name}")
+            if tensor is not None:
+                return tensor
+    return None
 
 
-def _tuned_tokens(config: Any, names: Iterable[str]) -> set[int]:
-    """Return the ids of tokens whose embeddings an adapter has tuned; ``names``: of the modules of embeddings."""
+def _tuned_tokens(config: Any, paths: Sequence[str]) -> set[int]:
+    """Return the ids of tokens whose embeddings an adapter has tuned; ``paths``: of the modules of embeddings."""
     indices = getattr(config, "trainable_token_indices", None)
     if indices is None:  # an adapter of tokens alone
         indices = config.token_indices
     if not isinstance(indices, dict):
         return set(indices)
-    of_embeddings = [
-        ids for part, ids in indices.items() if any(name.endswith(part) for name in names)
-    ]
-    return {id_ for ids in of_embeddings for id_ in ids}
+    tuned_tokens: set[int] = set()
+    for token_ids in _indices_of_modules(indices, paths).values():
+        tuned_tokens.update(token_ids)
+    return tuned_tokens
 
 
 def adapter_tensors(folder: Path) -> dict[str, Any]:
     """Read the weights in an adapter's file, by the names of ``get_adapter_state_dict``."""
     from peft import load_peft_weights
 
-    return {
-        key.removeprefix("base_model.model."): w
-        for key, w in load_peft_weights(str(folder), device="cpu").items()
-    }
+    weights = load_peft_weights(str(folder), device="cpu")
+    return {name.removeprefix("base_model.model."): weight for name, weight in weights.items()}
 
 
 def _in_float32(model: Any) -> None:
@@ -286,34 +325,44 @@ def _in_float32(model: Any) -> None:
 
 
 def merge_adapter(model: Any) -> None:
-    """Add the adapter's products to the model's own weights and remove it; vectors change by rounding alone."""
-    for parent, name, layer in list(_adapted_layers(model)):
-        if hasattr(
-            layer, "unload_and_optionally_merge_module"
-        ):  # peft's modules_to_save or trainable tokens
+    """Add the adapter's products to the model's weights and remove the adapter; vectors change by rounding alone."""
+    for adapted in list(_adapted_layers(model)):
+        layer = adapted.layer
+        # peft's modules_to_save and trainable tokens are unloaded in another way than its layers.
+        if hasattr(layer, "unload_and_optionally_merge_module"):
             merged = layer.unload_and_optionally_merge_module(
                 merge=True, safe_merge=True, adapter_names=None
             )
         else:
             layer.merge(safe_merge=True)
             merged = layer.get_base_layer()
-        setattr(parent, name, merged)
+        setattr(adapted.parent, adapted.name, merged)
     for weight in model.parameters():
         weight.requires_grad = True
     del model.peft_config
     model._hf_peft_config_loaded = False
 
 
-def _adapted_layers(model: Any) -> Iterator[tuple[Any, str, Any]]:
-    """Yield the parent, name and module of each outermost adapted layer."""
+class _AdaptedLayer(NamedTuple):
+    """A layer with an adapter, and its place in the model."""
+
+    parent: Any
+    """Module that holds the layer."""
+    name: str
+    """Name of the layer in the parent."""
+    layer: Any
+
+
+def _adapted_layers(model: Any) -> Iterator[_AdaptedLayer]:
+    """Yield each outermost adapted layer."""
     from peft.tuners.tuners_utils import BaseTunerLayer
     from peft.utils.other import AuxiliaryTrainingWrapper
 
-    outer: tuple[str, ...] = ()
+    prefixes: tuple[str, ...] = ()
     for path, module in model.named_modules():
-        if isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper) and not path.startswith(
-            outer
-        ):
-            outer += (f"{path}.",)
-            parent, _, name = path.rpartition(".")
-            yield model.get_submodule(parent), name, module
+        is_adapted_layer = isinstance(module, BaseTunerLayer | AuxiliaryTrainingWrapper)
+        if not is_adapted_layer or path.startswith(prefixes):
+            continue
+        prefixes += (f"{path}.",)
+        parent, _, name = path.rpartition(".")
+        yield _AdaptedLayer(model.get_submodule(parent), name, module)

