@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -46,8 +46,10 @@ def min_tokens(config: Any) -> int:
     In smaller matrix products MKL's order of summation depends on the number of threads: with two threads, up to an
     eighth of the feed-forward width in rows (192 of MiniLM's 1,536, 384 of BERT-base's 3,072).
     """
-    inner = getattr(config, "intermediate_size", 0)
-    return max(MIN_TOKENS, inner // 6 if isinstance(inner, int) else 0)
+    feed_forward_width = getattr(config, "intermediate_size", 0)
+    if not isinstance(feed_forward_width, int):
+        return MIN_TOKENS
+    return max(MIN_TOKENS, feed_forward_width // 6)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,8 @@ class Ragged:
         """Concatenate lists or arrays."""
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
-        return cls(np.fromiter(chain.from_iterable(rows), np.int32, int(starts[-1])), starts)
+        values = np.fromiter(chain.from_iterable(rows), np.int32, count=int(starts[-1]))
+        return cls(values, starts)
 
     def __len__(self) -> int:
         return len(self.starts) - 1
@@ -86,14 +89,17 @@ class Ragged:
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], lengths.cumsum()])
-        indices = np.arange(starts[-1]) + (self.starts[chosen] - starts[:-1]).repeat(lengths)
+        # All values of a row lie equally far from their places in the new array.
+        offsets = self.starts[chosen] - starts[:-1]
+        indices = np.arange(starts[-1]) + offsets.repeat(lengths)
         return Ragged(self.values[indices], starts)
 
     def weights(self, width: int) -> NDArray[np.float32]:
         """Return weights that average over each row's k positions, 1 / k at each, shape (n, width)."""
         lengths = self.lengths
+        rows = np.arange(len(self)).repeat(lengths)
         matrix = np.zeros((len(self), width), dtype=np.float32)
-        matrix[np.arange(len(self)).repeat(lengths), self.values] = (1 / lengths).repeat(lengths)
+        matrix[rows, self.values] = (1 / lengths).repeat(lengths)
         return matrix
 
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
@@ -107,15 +113,24 @@ class Ragged:
         return np.arange(width) < self.lengths[:, None]
 
 
-# These functions divide the indices of texts into batches, longest texts first. A batch has at most `budget` tokens, or
-# a single longer text. With a `fixed_length` every text is padded to that length.
+class _LongestFirst(NamedTuple):
+    """Texts in descending order of their lengths."""
+
+    order: NDArray[np.int64]
+    """Indices of the texts, shape (n,)."""
+    lengths: NDArray[np.int64]
+    """Tokens of each text in this order, shape (n,)."""
 
 
-def _longest_first(lengths: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the indices in a stable order, which makes batches and rounding repeatable, and their lengths."""
+def _longest_first(lengths: ArrayLike) -> _LongestFirst:
+    """Sort texts by length, in a stable order that makes batches and rounding repeatable."""
     tokens = np.asarray(lengths, dtype=np.int64)
     order = np.argsort(-tokens, kind="stable")
-    return order, tokens[order]
+    return _LongestFirst(order, tokens[order])
+
+
+# The next two functions divide the indices of texts into batches, longest texts first. A batch has at most `budget`
+# tokens, or a single longer text. With a `fixed_length` every text is padded to that length.
 
 
 def similar_length_batches(
@@ -125,21 +140,28 @@ def similar_length_batches(
 
     A ``pass_cost`` of 0 makes batches of one length.
     """
-    order, tokens = _longest_first(lengths)
+    texts = _longest_first(lengths)
     start = 0
-    while start < len(order):
-        width = fixed_length or max(1, int(tokens[start]))
-        end = min(len(order), start + max(1, budget // width))
+    while start < len(texts.order):
+        width = fixed_length or max(1, int(texts.lengths[start]))
+        most_texts = max(1, budget // width)
+        size = min(len(texts.order) - start, most_texts)
         if not fixed_length:
-            ends = np.append(
-                np.flatnonzero(np.diff(tokens[start:end])) + 1, end - start
-            )  # after each length
-            padding = np.cumsum(width - tokens[start:end])[ends - 1]
-            end = start + int(
-                ends[max(1, int(np.searchsorted(padding, pass_cost, side="right"))) - 1]
-            )
-        yield order[start:end].tolist()
+            size = _size_by_padding(texts.lengths[start : start + size], width, pass_cost)
+        end = start + size
+        yield texts.order[start:end].tolist()
         start = end
+
+
+def _size_by_padding(lengths: NDArray[np.int64], width: int, pass_cost: int) -> int:
+    """Return how many of a full batch's texts to take: as many as need at most ``pass_cost`` tokens of padding.
+
+    ``lengths`` are in descending order. The size never divides texts of one length, and takes at least the first length.
+    """
+    ends = np.append(np.flatnonzero(np.diff(lengths)) + 1, len(lengths))
+    padding = np.cumsum(width - lengths)[ends - 1]
+    affordable = int(np.searchsorted(padding, pass_cost, side="right"))
+    return int(ends[max(1, affordable) - 1])
 
 
 def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
@@ -147,15 +169,18 @@ def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
 
     Texts of a batch have similar lengths, since attention may pad. Several batches are even in number, for two cores.
     """
-    order, tokens = _longest_first(lengths)
-    least = max(1, -(-int(tokens.sum()) // budget))
-    number = (
-        (tokens.cumsum() - tokens / 2) * (least + (least > 1 and least % 2)) // max(1, tokens.sum())
-    )
-    batches = np.split(
-        order, np.flatnonzero(np.diff(number)) + 1
-    )  # a text belongs where its middle lies
-    yield from (batch.tolist() for batch in batches if len(batch))
+    texts = _longest_first(lengths)
+    total = int(texts.lengths.sum())
+    n_batches = max(1, -(-total // budget))  # rounded up
+    if n_batches > 1 and n_batches % 2 == 1:
+        n_batches += 1
+    # With all texts in a line that is cut into equal parts, a text belongs to the part where its middle lies.
+    middles = texts.lengths.cumsum() - texts.lengths / 2
+    batch_of_text = middles * n_batches // max(1, total)
+    ends = np.flatnonzero(np.diff(batch_of_text)) + 1
+    for batch in np.split(texts.order, ends):
+        if len(batch):
+            yield batch.tolist()
 
 
 def within_memory(
@@ -178,7 +203,8 @@ def within_memory(
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
-            computed = None  # the failed batch holds memory until this block is left
+            # The exception keeps the failed batch in memory until this block is left, so the rest follows below.
+            computed = None
         if computed is not None:
             yield rows, computed
             continue
@@ -190,10 +216,13 @@ def within_memory(
             )
         too_large(len(rows) * width)
         release_memory(device)
-        halves = (
-            (batch[: len(batch) // 2], batch[len(batch) // 2 :]) for batch in (rows, *waiting)
-        )
-        waiting = deque(half for pair in halves for half in pair if half)
+        halves: deque[list[int]] = deque()
+        for batch in (rows, *waiting):
+            middle = len(batch) // 2
+            for half in (batch[:middle], batch[middle:]):
+                if half:
+                    halves.append(half)
+        waiting = halves
 
 
 def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
@@ -206,7 +235,10 @@ def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
     executor = ThreadPoolExecutor(1, "mirrorbench-prefetch")
     try:
         waiting = deque(executor.submit(next, items, end) for _ in range(room))
-        while (item := waiting.popleft().result()) is not end:
+        while True:
+            item = waiting.popleft().result()
+            if item is end:
+                break
             waiting.append(executor.submit(next, items, end))
             yield item  # type: ignore[misc]
     finally:
@@ -236,14 +268,18 @@ def without_waiting(real: NDArray[np.bool_]) -> ReplacedFunctions:
 
     It would ask the device whether the mask ``real`` is true everywhere, and copy single numbers to it (DeBERTa v2).
     """
-    shape, whole = torch.Size(real.shape), bool(real.all())
+    shape = torch.Size(real.shape)
+    all_real = bool(real.all())
 
     def all_(mask: Tensor, *args: Any, **named: Any) -> Tensor | bool:
-        return whole if mask.shape == shape and not args and not named else mask.all(*args, **named)
+        if mask.shape == shape and not args and not named:
+            return all_real
+        return mask.all(*args, **named)
 
     def type_as(number: Tensor, other: Tensor) -> Tensor:
-        copied = number.dim() == 0 and number.device.type == "cpu"
-        return other.new_full((), number.item()) if copied else number.type_as(other)
+        if number.dim() == 0 and number.device.type == "cpu":
+            return other.new_full((), number.item())
+        return number.type_as(other)
 
     return ReplacedFunctions({Tensor.all: all_, Tensor.type_as: type_as})
 

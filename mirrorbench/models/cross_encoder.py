@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 _BATCH = 32
 """Pairs that are computed together; neighbours are of similar length."""
+_PAIRS_PER_COUNT = 1024
+"""Pairs that are tokenised together to count those that are cut."""
 _HEADS = ("ForSequenceClassification", "ForCausalLM")
 """Endings of the architectures that sentence-transformers reads as cross-encoders."""
 
@@ -72,22 +74,24 @@ def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCros
     max_length = params.get("max_length")
     positions = positions_of(text_folder(directory))
     if max_length is not None and (max_length < 1 or 0 < positions < max_length):
-        problem = f"{spec}: max_length={max_length}, but {directory.name} has {positions} positions"
-        raise UsageError(problem, f"Write {spec.with_params(max_length=positions)}")
-    files = directory_checksum(directory)
+        raise UsageError(
+            f"{spec}: max_length={max_length}, but {directory.name} has {positions} positions",
+            f"Write {spec.with_params(max_length=positions)}",
+        )
+    checksum = directory_checksum(directory)
 
     def load() -> _CrossEncoder:
-        with unchanged(lambda: model_files(directory), files, str(directory)):
+        with unchanged(lambda: model_files(directory), checksum, str(directory)):
             return _CrossEncoder.read(directory, context, max_length)
 
-    identity: dict[str, str | int] = {"files": files, "scores": "pairs"}
+    identity: dict[str, str | int] = {"files": checksum, "scores": "pairs"}
     if max_length is not None:
         identity["max_length"] = max_length
     return LazyCrossEncoder(digest(identity), load)
 
 
 def _directory(spec: EncoderSpec, params: dict[str, Any], offline: bool) -> Path:
-    """The directory of the model; ``ModelUnavailableError`` if it is none of a cross-encoder."""
+    """Return the model's directory; raise a ``ModelUnavailableError`` if it holds no cross-encoder."""
     if "model" in params:
         directory = locate(EncoderSpec(params["model"], spec.revision), "en", offline)
     else:
@@ -115,7 +119,8 @@ class _CrossEncoder:
     def __init__(self, model: Any, context: EncoderContext) -> None:
         import torch
 
-        self.model, self.precision = model, context.precision
+        self.model = model
+        self.precision = context.precision
         self.device = torch.device(context.device)
         self.tokenizer = model.tokenizer
         self.window = int(model.max_seq_length or MOST_TOKENS)
@@ -132,10 +137,10 @@ class _CrossEncoder:
         try:
             model = read_cross_encoder(directory, context.device, context.precision)
         except (OSError, ValueError, KeyError, TypeError, ImportError, RuntimeError) as error:
-            first = (str(error).strip().splitlines() or ["no message"])[0]
-            problem = f"sentence-transformers cannot open {directory} as a cross-encoder"
+            lines = str(error).strip().splitlines()
+            reason = lines[0][:300] if lines else "no message"
             raise ModelUnavailableError(
-                f"{problem}: {type(error).__name__}: {first[:300]}"
+                f"sentence-transformers cannot open {directory} as a cross-encoder: {type(error).__name__}: {reason}"
             ) from error
         if model.num_labels != 1:
             raise ModelUnavailableError(
@@ -155,11 +160,12 @@ class _CrossEncoder:
                 "a cross-encoder scores pairs of texts, and has no vector of a text",
                 "It can score data of the kind reranking: docs/own_data.md",
             )
-        first = shorten([item.text for item in inputs], self.tokenizer, self.window)
-        second = shorten([item.second for item in inputs], self.tokenizer, self.window)
+        first_texts = shorten([item.text for item in inputs], self.tokenizer, self.window)
+        second_texts = shorten([item.second for item in inputs], self.tokenizer, self.window)
+        pairs = list(zip(first_texts, second_texts, strict=True))
         with quiet_transformers(), autocast(self.device, self.precision):
             scores = self.model.predict(
-                list(zip(first, second, strict=True)),
+                pairs,
                 batch_size=_BATCH,
                 activation_fn=torch.nn.Identity(),
                 convert_to_tensor=True,
@@ -172,14 +178,11 @@ class _CrossEncoder:
         """Count the pairs that are longer than the model reads."""
         cut = 0
         for start in range(0, len(inputs), _PAIRS_PER_COUNT):
-            pairs = inputs[start : start + _PAIRS_PER_COUNT]
+            chunk = inputs[start : start + _PAIRS_PER_COUNT]
+            first_texts = [item.text for item in chunk]
+            second_texts = [item.second for item in chunk]
             with quiet_transformers():
-                ids = self.tokenizer(
-                    [item.text for item in pairs], [item.second for item in pairs]
-                )["input_ids"]
-            cut += sum(len(tokens) > self.window for tokens in ids)
+                token_ids = self.tokenizer(first_texts, second_texts)["input_ids"]
+            cut += sum(len(ids) > self.window for ids in token_ids)
         positions = positions_of_model(self.model[0].auto_model)
         return Truncation(cut, len(inputs), self.window, positions, "pairs")
-
-
-_PAIRS_PER_COUNT = 1024

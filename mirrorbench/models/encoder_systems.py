@@ -47,18 +47,19 @@ def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext)
     entry = plugins.encoders.entry(spec.backbone)
     encoder = entry.value(spec, context)
     if not isinstance(encoder, Encoder) or not isinstance(encoder.fingerprint, str):
-        made = "None" if encoder is None else f"a {type(encoder).__name__}"
-        named = f"the encoder {entry.name!r} of {entry.origin}{defined_at(entry.value)}"
+        kind = "None" if encoder is None else f"a {type(encoder).__name__}"
+        place = f"{entry.origin}{defined_at(entry.value)}"
         raise PluginError(
-            f"{named} is {made}, with no encode() or no fingerprint",
+            f"the encoder {entry.name!r} of {place} is {kind}, with no encode() or no fingerprint",
             "An encoder needs encode(inputs) -> array (n, d) and a string attribute fingerprint.",
         )
     return encoder
 
 
 OpenEncoder = Callable[[EncoderSpec, EncoderContext], Encoder]
-"""Makes the encoder of a spec."""
+"""Function that creates the encoder of a spec."""
 _KEY_TYPES = (bool, int, float, str)
+_TYPES_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or false"}
 
 
 def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str) -> OpenEncoder:
@@ -78,17 +79,17 @@ def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str
 
 def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
     """Return the keys of a spec after checks of their names and types; values of text keys are converted to text."""
+    params: dict[str, Any] = {}
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
-        if (
-            types[key] is not str
-            and type(value) is not types[key]
-            and (types[key], type(value)) != (float, int)
-        ):
-            wanted = {int: "a whole number", float: "a number", bool: "true or false"}[types[key]]
-            raise UsageError(f"{key}={value} is not {wanted}")
-    return {key: value if types[key] is bool else types[key](value) for key, value in spec.params}
+        type_ = types[key]
+        is_text = type_ is str  # every value can be written as text
+        is_whole_float = type_ is float and type(value) is int
+        if not (type(value) is type_ or is_text or is_whole_float):
+            raise UsageError(f"{key}={value} is not {_TYPES_IN_WORDS[type_]}")
+        params[key] = type_(value)
+    return params
 
 
 @dataclass
@@ -178,7 +179,8 @@ def as_encoder(model: Any) -> Encoder:
         return model
     if isinstance(model, type):
         raise UsageError(
-            f"{model.__name__} is a class, not an encoder", f"Pass an object: {model.__name__}()."
+            f"{model.__name__} is a class, not an encoder",
+            f"Pass an object: {model.__name__}().",
         )
     if not callable(getattr(model, "encode", None)):
         raise UsageError(
@@ -220,18 +222,17 @@ def _object_fingerprint(model: Any) -> str:
     for name, tensor in model.state_dict().items():
         weights.update(f"{name} {tuple(tensor.shape)}".encode())
         weights.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
-    settings = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
-    tokenizer = getattr(model.tokenizer, "backend_tokenizer", None)
-    return digest(
-        {
-            "weights": weights.hexdigest(),
-            "modules": str(model),
-            "settings": [str(getattr(model, name, "")) for name in settings],
-            "tokenizer": hashlib.sha256(
-                (tokenizer.to_str() if tokenizer else "").encode()
-            ).hexdigest(),
-        }
-    )
+    setting_names = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
+    settings = [str(getattr(model, name, "")) for name in setting_names]
+    backend = getattr(model.tokenizer, "backend_tokenizer", None)
+    tokenizer = backend.to_str() if backend else ""
+    identity = {
+        "weights": weights.hexdigest(),
+        "modules": str(model),
+        "settings": settings,
+        "tokenizer": hashlib.sha256(tokenizer.encode()).hexdigest(),
+    }
+    return digest(identity)
 
 
 @dataclass(repr=False, eq=False)
@@ -265,10 +266,12 @@ class TextEncoder:
         pooling = getattr(self.encoder, "pooling", None)
         if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint
-        precision = getattr(self.encoder, "precision", "")
-        return digest(
-            {"encoder": self.encoder.fingerprint, "readout": str(pooling), "precision": precision}
-        )
+        identity = {
+            "encoder": self.encoder.fingerprint,
+            "readout": str(pooling),
+            "precision": getattr(self.encoder, "precision", ""),
+        }
+        return digest(identity)
 
     def count_cut(
         self, inputs: Sequence[str | TextInput], pooling: Any = None
@@ -287,13 +290,13 @@ class TextEncoder:
         The first call with texts that are longer than the encoder reads gives a ``TruncationWarning``.
 
         Raises:
-            UsageError: ``texts`` is a single string, or one of them is no text.
+            UsageError: ``texts`` is a single string, or one of them is not a text.
             EncodingError: the encoder returned an array of another shape, or numbers that are not finite.
         """
         inputs = as_inputs(as_text_list(texts))
         vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
-        said = self.truncation is not None and self.truncation.cut > 0
+        warned = self.truncation is not None and self.truncation.cut > 0
         self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])
-        if self.truncation is not None and self.truncation.cut and not said:
+        if self.truncation is not None and self.truncation.cut and not warned:
             warnings.warn(f"{self.name}: {self.truncation.sentence}", TruncationWarning, 2)
         return vectors
