@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.devices import out_of_memory
 from mirrorbench.core.errors import (
@@ -31,7 +31,7 @@ BIDIRECTIONAL = "bidirectional"
 
 # Bidirectional models with a mask token and dropout modules: transformers need not be imported to plan them.
 _ENCODERS = frozenset(
-    (
+    {
         "albert",
         "bert",
         "camembert",
@@ -43,7 +43,7 @@ _ENCODERS = frozenset(
         "mpnet",
         "roberta",
         "xlm-roberta",
-    )
+    }
 )
 LANGUAGE = "language_model"
 """Name of the module that reads texts in transformers' models with further inputs."""
@@ -83,13 +83,21 @@ def family(path: Path, measure: Callable[[Path], ModelTraits]) -> Family:
     if settings.get("model_type") in _ENCODERS and not settings.get("is_decoder"):
         return PLAIN
     try:
-        config, tokenizer = read_config(path), read_tokenizer(path)
-        first = tokenizer("a").encodings[0].special_tokens_mask[0] if tokenizer.is_fast else 1
+        config = read_config(path)
+        tokenizer = read_tokenizer(path)
+        marks_start = True
+        if tokenizer.is_fast:
+            marks_start = bool(tokenizer("a").encodings[0].special_tokens_mask[0])
     except Exception:  # damaged files may raise any exception in transformers
         return PLAIN
-    half = getattr(config, "is_encoder_decoder", False) and not encoder_class(config)
-    attends = hasattr(text_part(config), "num_attention_heads")
-    return Family(measure(path), tokenizer.mask_token is not None, bool(first), attends, half)
+    is_encoder_decoder = getattr(config, "is_encoder_decoder", False)
+    return Family(
+        traits=measure(path),
+        masks=tokenizer.mask_token is not None,
+        marks_start=marks_start,
+        attends=hasattr(text_part(config), "num_attention_heads"),
+        half=is_encoder_decoder and not encoder_class(config),
+    )
 
 
 def positions_of(path: Path) -> int:
@@ -101,12 +109,14 @@ def positions_of(path: Path) -> int:
     if not file.is_file():
         return 0
     positions = positions_of_settings(configuration(path))
-    return _measured_positions(path, file.read_bytes()) if positions is None else positions
+    if positions is None:
+        return _measured_positions(path, file.read_bytes())
+    return positions
 
 
 @cache
 def _measured_positions(path: Path, settings: bytes) -> int:
-    """The positions of a model built without weights; ``settings``: its ``config.json``, which decides them."""
+    """Return the positions of a model built without weights; ``settings``: its ``config.json``, which decides them."""
     try:
         model = empty_model(path)
         return positions_of_model(configured_reader(model, model.config))
@@ -119,9 +129,11 @@ def encoder_class(config: Any) -> str:
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
-    both = MODEL_MAPPING_NAMES.get(config.model_type, "")
-    name = f"{both.removesuffix('Model')}EncoderModel" if isinstance(both, str) else ""
-    return name if name and hasattr(transformers, name) else ""
+    whole_class = MODEL_MAPPING_NAMES.get(config.model_type, "")
+    if not isinstance(whole_class, str):
+        return ""
+    name = f"{whole_class.removesuffix('Model')}EncoderModel"
+    return name if hasattr(transformers, name) else ""
 
 
 def parts(config: Any) -> Iterator[Any]:
@@ -144,66 +156,89 @@ def set_rates(config: Any, rate: float) -> None:
     """Set every dropout rate of a configuration; a field that refuses the rate raises a ``TuningError``."""
     for part in parts(config):
         for key, value in list(vars(part).items()):
-            if not ("dropout" in key or key.endswith("pdrop")) or type(value) not in (int, float):
+            is_rate = "dropout" in key or key.endswith("pdrop")
+            if not is_rate or type(value) not in (int, float):
                 continue
             try:
-                setattr(
-                    part,
-                    key,
-                    int(rate) if type(value) is int and rate == int(rate) else float(rate),
-                )
-            except Exception as error:  # transformers' own, which is no ValueError
+                # A field that holds a whole number gets one where the rate is whole.
+                if type(value) is int and rate == int(rate):
+                    setattr(part, key, int(rate))
+                else:
+                    setattr(part, key, float(rate))
+            except Exception as error:  # a class of transformers, which is not a ValueError
                 raise TuningError(
                     f"{config.model_type} models take no {key} of {rate:g}",
                     "Write dropout=0 and another augmentation: word_shuffle=3.",
                 ) from error
 
 
-def open_model(path: Path, config: Any, **options: Any) -> tuple[Any, Any, set[str]]:
-    """Open a model; return the part that reads texts, the part that takes adapters, and the names of missing weights.
+class OpenedModel(NamedTuple):
+    """A model whose weights are loaded."""
 
-    The reader of texts is the encoder of encoder-decoders, which transformers opens alone for T5 and its like and with
-    the decoder for BART; it is the language model of models for images and text, whose other parts are dropped, since
-    adapters have the names of the original's modules.
+    reader: Any
+    """The part that reads texts."""
+    whole: Any
+    """The part that takes adapters, with the module names of the original."""
+    missing_weights: set[str]
+    """Names of the weights that the files lack."""
+
+
+def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
+    """Open a model and find the part that reads texts.
+
+    That is the encoder of encoder-decoders, which transformers opens alone for T5 and its like and with the decoder for
+    BART. In models for images and text it is the language model; their other parts are dropped, but the language model
+    stays a module of theirs, since adapters have the names of the original's modules.
     """
-    if half := encoder_class(config):
+    class_without_decoder = encoder_class(config)
+    if class_without_decoder:
         config.is_encoder_decoder = False
     for part in parts(config):
         part.use_cache = False  # needed for generation alone; xLSTM's breaks reading texts
     model, report = read_weights(
-        path, half or "AutoModel", config=config, output_loading_info=True, **options
+        path,
+        class_without_decoder or "AutoModel",
+        config=config,
+        output_loading_info=True,
+        **options,
     )
-    missing = set(report["missing_keys"])
-    part = configured_reader(model, config)
+    missing_weights = set(report["missing_keys"])
+    reader = configured_reader(model, config)
     if getattr(config, "is_encoder_decoder", False):
-        missing = {name for name in missing if name.split(".")[0] != "decoder"}
-    elif part is not model:
-        for name in [name for name, _ in model.named_children() if name != LANGUAGE]:
+        missing_weights = {name for name in missing_weights if name.split(".")[0] != "decoder"}
+    elif reader is not model:
+        other_parts = [name for name, _ in model.named_children() if name != LANGUAGE]
+        for name in other_parts:
             delattr(model, name)
-    return part, model, missing
+    return OpenedModel(reader, model, missing_weights)
 
 
 def configured_reader(model: Any, config: Any) -> Any:
     """Return the part of a model that reads texts, with a configuration.
 
-    That is an encoder-decoder's encoder, or a module for texts alone.
+    That is an encoder-decoder's encoder, a module for texts alone, or else the model itself.
     """
     if getattr(config, "is_encoder_decoder", False):
-        part = model.get_encoder()
+        reader = model.get_encoder()
+    elif text_part(config) is config:
+        reader = model
     else:
-        part = model if text_part(config) is config else getattr(model, LANGUAGE, model)
-    if not hasattr(part, "config"):  # FSMT's encoder
-        part.config = model.config
-    return part
+        reader = getattr(model, LANGUAGE, model)
+    if not hasattr(reader, "config"):  # FSMT's encoder
+        reader.config = model.config
+    return reader
 
 
 def checkpoint_precision(config: Any) -> str:
     """Return the precision of the weights according to a configuration."""
     import torch
 
-    return {torch.bfloat16: "bf16", torch.float16: "fp16"}.get(
-        getattr(config, "dtype", None) or torch.float32, "fp32"
-    )
+    dtype = getattr(config, "dtype", None)
+    if dtype == torch.bfloat16:
+        return "bf16"
+    if dtype == torch.float16:
+        return "fp16"
+    return "fp32"
 
 
 def keep_precision(model: Any) -> None:
@@ -214,19 +249,16 @@ def keep_precision(model: Any) -> None:
     import torch
     from transformers.pytorch_utils import Conv1D
 
-    kept = (
-        torch.nn.Linear,
-        torch.nn.Embedding,
-        Conv1D,
-    )  # without subclasses: Gemma's multiply in half precision
-    matrices = {id(module.weight) for module in model.modules() if type(module) in kept}
+    # Subclasses do not count: Gemma's multiply in half precision.
+    classes = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
+    matrices = {id(module.weight) for module in model.modules() if type(module) in classes}
     for tensor in (*model.parameters(), *model.buffers()):
         if id(tensor) not in matrices and tensor.is_floating_point():
             tensor.data = tensor.data.float()
     for module in model.modules():
         if type(module) is torch.nn.Embedding:
             module.register_forward_hook(lambda module, inputs, output: output.float())
-        if hasattr(module, "scalar_embed_scale"):  # Gemma's buffer of it was rounded
+        if hasattr(module, "scalar_embed_scale"):  # Gemma rounds it in the buffer embed_scale
             module.embed_scale.fill_(module.scalar_embed_scale)
 
 
@@ -235,9 +267,13 @@ def can_checkpoint(settings: Mapping[str, Any]) -> bool:
     from transformers.models.auto import CONFIG_MAPPING, MODEL_MAPPING
 
     name = settings.get("model_type")
-    if name not in CONFIG_MAPPING or (config := CONFIG_MAPPING[name]) not in MODEL_MAPPING:
-        return True  # faults are reported when the model is opened
-    return bool(MODEL_MAPPING[config].supports_gradient_checkpointing)
+    # Faults are reported when the model is opened.
+    if name not in CONFIG_MAPPING:
+        return True
+    config_class = CONFIG_MAPPING[name]
+    if config_class not in MODEL_MAPPING:
+        return True
+    return bool(MODEL_MAPPING[config_class].supports_gradient_checkpointing)
 
 
 def set_attention(config: Any) -> None:
@@ -255,9 +291,11 @@ def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -
     """Raise a ``ModelUnavailableError`` for missing weights other than the pooler's, and for a missing vocabulary."""
     needed = sorted(name for name in missing if "pooler" not in name.split(".")[:2])
     if needed:
-        shown = ", ".join(needed[:3]) + (", ..." if len(needed) > 3 else "")
+        examples = ", ".join(needed[:3])
+        if len(needed) > 3:
+            examples += ", ..."
         raise ModelUnavailableError(
-            f"the weights in {path} are missing {len(needed)} tensors of a {config.model_type} model ({shown}); "
+            f"the weights in {path} are missing {len(needed)} tensors of a {config.model_type} model ({examples}); "
             "they would be random numbers",
             "Compare config.json with the weights; a download may be incomplete.",
         )
@@ -299,11 +337,11 @@ def unreadable(path: Path, error: Exception) -> MirrorbenchError:
             f"the weights in {path} are a pickle that holds more than tensors, or are damaged; they are not opened",
             "If you trust their source, convert them to safetensors elsewhere and use the result.",
         )
-    report = " ".join(str(error).split()) or "no message"
-    if "ignore_mismatched_sizes" in report:
+    message = " ".join(str(error).split()) or "no message"
+    if "ignore_mismatched_sizes" in message:
         return ModelUnavailableError(
             f"the weights in {path} have other shapes than its config.json says", _HINT
         )
     return ModelUnavailableError(
-        f"the model in {path} cannot be opened: {type(error).__name__}: {report[:300]}", _HINT
+        f"the model in {path} cannot be opened: {type(error).__name__}: {message[:300]}", _HINT
     )

@@ -13,14 +13,19 @@ from mirrorbench.storage import checksums
 def fingerprint(path: Path) -> str:
     """Return the SHA-256 of a model directory's configuration, tokenizer and weights.
 
-    A tokenizer that is read from its file in place of transformers' class (``opening.reads_file``) counts too, since the
-    same files had other vectors before.
+    Whether the tokenizer is read from its file in place of transformers' class (``opening.reads_file``) counts too,
+    since the same files had other vectors before.
     """
-    files = files_checksum(path)
-    return with_tokenizer_of_file(files) if reads_file(path) else files
+    checksum = files_checksum(path)
+    if reads_file(path):
+        return with_tokenizer_of_file(checksum)
+    return checksum
 
 
 def unchanged_backbone(path: Path, expected: str) -> AbstractContextManager[None]:
     """Check that a directory's fingerprint is ``expected`` before and after the ``with`` block."""
-    files = files_checksum(path) if fingerprint(path) == expected else expected
-    return checksums.unchanged(lambda: files_of(path), files, str(path))
+    # `unchanged` compares checksums of files. A fingerprint that differs is passed on, so that it raises the error.
+    expected_checksum = expected
+    if fingerprint(path) == expected:
+        expected_checksum = files_checksum(path)
+    return checksums.unchanged(lambda: files_of(path), expected_checksum, str(path))

@@ -12,29 +12,29 @@ from typing import Any
 from mirrorbench.core.errors import ModelUnavailableError, UsageError
 from mirrorbench.storage.checksums import content
 
-_READ = ("*.safetensors", "*.bin")
-_UNREAD = re.compile(
+_READ_FORMATS = ("*.safetensors", "*.bin")
+_UNREAD_FORMATS = re.compile(
     r"\.(gguf|ggml|onnx|ort|tflite|h5|msgpack|mlmodel|mlpackage)$|[-_.](gguf|ggml|onnx)$"
 )
 
 
 def check_format(name: str) -> None:
     """Raise a ``UsageError`` for the name of a file or model with weights in an unread format."""
-    if _UNREAD.search(name.lower()) and not os.path.isdir(os.path.expanduser(name)):
+    if _UNREAD_FORMATS.search(name.lower()) and not os.path.isdir(os.path.expanduser(name)):
         raise _not_read(name)
 
 
 def check_readable(path: Path) -> None:
     """Raise a ``UsageError`` for a model's directory with weights in unread formats alone."""
-    if any(file for pattern in _READ for file in path.glob(pattern)):
+    if any(any(path.glob(pattern)) for pattern in _READ_FORMATS):
         return
-    if file := next(
-        (file for file in sorted(path.rglob("*")) if _UNREAD.search(file.name.lower())), None
-    ):
-        raise _not_read(f"{path} with {file.relative_to(path)}")
+    for file in sorted(path.rglob("*")):
+        if _UNREAD_FORMATS.search(file.name.lower()):
+            raise _not_read(f"{path} with {file.relative_to(path)}")
 
 
 def _not_read(what: str) -> UsageError:
+    """Return the error for a file or directory with weights in an unread format."""
     return UsageError(
         f"{what}: weights in GGUF, ONNX and the like are not read",
         "Name the model that it was made from, with its weights in safetensors.",
@@ -54,7 +54,9 @@ class Module:
     def class_name(self) -> str:
         """Name of a class of sentence-transformers, or the whole path of any other class."""
         package, _, name = self.type.rpartition(".")
-        return name if package.startswith("sentence_transformers.") else self.type
+        if package.startswith("sentence_transformers."):
+            return name
+        return self.type
 
 
 def modules(path: Path) -> list[Module]:
@@ -84,7 +86,7 @@ def json_object(path: Path) -> dict[str, Any]:
     return settings
 
 
-_IGNORED = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+_IGNORED_NAMES = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
 
 
 def directory_checksum(path: Path) -> str:
@@ -94,5 +96,9 @@ def directory_checksum(path: Path) -> str:
 
 def model_files(path: Path) -> list[tuple[str, Path]]:
     """Return the files of a model that its checksum covers, with their names in the directory."""
-    named = ((file.relative_to(path), file) for file in sorted(path.rglob("*")) if file.is_file())
-    return [(name.as_posix(), file) for name, file in named if _IGNORED.isdisjoint(name.parts)]
+    entries = []
+    for file in sorted(path.rglob("*")):
+        name = file.relative_to(path)
+        if file.is_file() and _IGNORED_NAMES.isdisjoint(name.parts):
+            entries.append((name.as_posix(), file))
+    return entries

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-_OF_TORCH = "torch.nn.modules."
-"""Start of the names of modules whose passes change nothing, e.g. ``Linear``."""
-_GONE = object()
+_TORCH_MODULES = "torch.nn.modules."
+"""Python package of the modules whose passes change nothing, e.g. ``Linear``."""
+_ABSENT = object()
 
 
 class ModuleState:
@@ -22,48 +22,52 @@ class ModuleState:
     """
 
     def __init__(self, model: Any) -> None:
-        self._kept = [
-            (own, dict(own))
-            for module in model.modules()
-            if not type(module).__module__.startswith(_OF_TORCH)
-            for own in (vars(module), module._buffers, module._modules)
-        ]
+        # Each dictionary of a module, which later passes may change, with a copy of it.
+        self._dictionaries: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        for module in model.modules():
+            if type(module).__module__.startswith(_TORCH_MODULES):
+                continue
+            for dictionary in (vars(module), module._buffers, module._modules):
+                self._dictionaries.append((dictionary, dict(dictionary)))
 
     def restore(self) -> None:
-        """Give every module the attributes, buffers and submodules that it had; new ones, made once, are left."""
-        for own, before in self._kept:
-            if any(own.get(name, _GONE) is not value for name, value in before.items()):
-                own.update(before)
+        """Give every module the attributes, buffers and submodules that it had; new ones, made once, remain."""
+        for current, saved in self._dictionaries:
+            if any(current.get(name, _ABSENT) is not value for name, value in saved.items()):
+                current.update(saved)
 
 
 def leave_unchanged(model: Any) -> None:
     """Let every pass of a model end in the state in which it began, after errors too.
 
-    Passes in evaluation mode draw the same random numbers each (Reformer's hashes), and leave the generators as they were.
+    In evaluation mode, each pass draws the same random numbers (Reformer's hashes), and leaves the generators as they were.
     """
-    started: list[ExitStack] = []
+    # What each pass that has begun undoes at its end; the innermost pass is last.
+    running_passes: list[ExitStack] = []
 
     def before(module: Any, inputs: Any) -> None:
         with ExitStack() as stack:
             stack.callback(ModuleState(module).restore)
             if not module.training:
-                stack.enter_context(_own_draws(module))
-            started.append(stack.pop_all())
+                stack.enter_context(_fixed_seed(module))
+            running_passes.append(stack.pop_all())
 
     def after(module: Any, inputs: Any, output: Any) -> None:
-        started.pop().close()
+        running_passes.pop().close()
 
     model.register_forward_pre_hook(before)
     model.register_forward_hook(after, always_call=True)
 
 
 @contextmanager
-def _own_draws(model: Any) -> Iterator[None]:
-    """Let torch draw from a fixed seed inside the ``with`` block."""
+def _fixed_seed(model: Any) -> Iterator[None]:
+    """Let torch draw from a fixed seed inside the ``with`` block, on the model's device too."""
     import torch
 
     weight = next(model.parameters(), None)
-    devices = [weight.device] if weight is not None and weight.device.type == "cuda" else []
+    devices = []
+    if weight is not None and weight.device.type == "cuda":
+        devices = [weight.device]
     with torch.random.fork_rng(devices=devices):
         torch.default_generator.manual_seed(0)
         for device in devices:
@@ -74,9 +78,9 @@ def _own_draws(model: Any) -> Iterator[None]:
 @contextmanager
 def in_state(model: Any, state: ModuleState) -> Iterator[None]:
     """Give a model another state inside the ``with`` block: the one of a pass whose layers are computed again."""
-    now = ModuleState(model)
+    state_before = ModuleState(model)
     state.restore()
     try:
         yield
     finally:
-        now.restore()
+        state_before.restore()
