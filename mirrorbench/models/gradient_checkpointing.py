@@ -24,23 +24,29 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
 
     ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's state is not restored.
     """
-    caching = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
-    new = hasattr(model, "activation_checkpointing_enable")  # transformers 6 has no other name
-    name = "activation_checkpointing" if new else "gradient_checkpointing"
+    # transformers 6 has only the name "activation".
+    if hasattr(model, "activation_checkpointing_enable"):
+        enable = model.activation_checkpointing_enable
+        disable = model.activation_checkpointing_disable
+    else:
+        enable = model.gradient_checkpointing_enable
+        disable = model.gradient_checkpointing_disable
     options = {
         "use_reentrant": False,
         "context_fn": partial(_pass_contexts, model),
         "preserve_rng_state": not own_draws,
     }
-    for part in caching:  # of keys and values, which would grow when a layer is computed again
+    # A cache of keys and values would grow when a layer is computed again.
+    caching_parts = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
+    for part in caching_parts:
         part.use_cache = False
     try:
-        getattr(model, f"{name}_enable")(options)
-        model.disable_input_require_grads()  # which reentrant checkpointing alone needs
+        enable(options)
+        model.disable_input_require_grads()  # needed by reentrant checkpointing alone
         yield
     finally:
-        getattr(model, f"{name}_disable")()
-        for part in caching:
+        disable()
+        for part in caching_parts:
             part.use_cache = True
 
 
@@ -49,28 +55,30 @@ def _pass_contexts(
 ) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
     """Return the contexts of a layer's first and second pass, which have equal modules, functions and random numbers."""
     modes = _active_modes()
-    states = [mode.generator.get_state() if mode.generator else None for mode in modes]
-    return nullcontext(), _recomputing(model, ModuleState(model), modes, states)
+    random_states = [mode.generator.get_state() if mode.generator else None for mode in modes]
+    return nullcontext(), _recomputing(model, ModuleState(model), modes, random_states)
 
 
 @contextmanager
 def _recomputing(
     model: Any,
-    modules: ModuleState,
+    module_state: ModuleState,
     modes: Sequence[ReplacedFunctions],
-    states: Sequence[torch.Tensor | None],
+    random_states: Sequence[torch.Tensor | None],
 ) -> Iterator[None]:
-    active = _active_modes()  # on a CPU the backward pass may run in this thread
+    """Give modules, replaced functions and random numbers the states of the first pass inside the ``with`` block."""
+    active_modes = _active_modes()  # on a CPU the backward pass may run in this thread
     with ExitStack() as stack:
-        stack.enter_context(in_state(model, modules))
-        for mode, state in zip(modes, states, strict=True):
-            if mode not in active:
+        stack.enter_context(in_state(model, module_state))
+        for mode, random_state in zip(modes, random_states, strict=True):
+            if mode not in active_modes:
                 stack.enter_context(mode)
-            if mode.generator and state is not None:
-                mode.generator.set_state(state)
+            if mode.generator and random_state is not None:
+                mode.generator.set_state(random_state)
         yield
 
 
 def _active_modes() -> list[ReplacedFunctions]:
+    """Return the contexts of replaced functions that are active in this thread."""
     stack = _get_current_function_mode_stack()  # type: ignore[no-untyped-call]
     return [mode for mode in stack if isinstance(mode, ReplacedFunctions)]

@@ -61,7 +61,7 @@ class InputModule:
         return self.tokenizer is not None and bool(self.module.max_seq_length)
 
     def shortened(self, texts: Sequence[str]) -> list[str]:
-        """Return texts, of long ones a beginning that holds all tokens that the module reads."""
+        """Return texts, long ones cut to a beginning that holds all tokens that the module reads."""
         if self.cuts:
             return shorten(texts, self.tokenizer, self.module.max_seq_length)
         for text in texts:
@@ -92,6 +92,7 @@ class InputModule:
             self.missing.check(self._token_ids(self.shortened(filled)), chunk)
 
     def _token_ids(self, texts: Sequence[str]) -> Ragged:
+        """Return the token ids of each text, as the module reads it."""
         if self.cuts:
             return Ragged.of(token_ids(texts, self.tokenizer, self.module.max_seq_length))
         if self.tokenizer is not None:
@@ -114,6 +115,9 @@ def input_modules(model: Any, template: str | None) -> dict[str, InputModule]:
 
 def _prompt_of_role(model: Any, role: str) -> str:
     """Return the prompt that sentence-transformers puts before texts of a role; empty for none."""
-    names = [name for name in _PROMPTS.get(role, ()) if name in model.prompts]
-    name = names[0] if names else model.default_prompt_name
-    return str(model.prompts.get(name) or "")
+    prompt_name = model.default_prompt_name
+    for name in _PROMPTS.get(role, ()):
+        if name in model.prompts:
+            prompt_name = name
+            break
+    return str(model.prompts.get(prompt_name) or "")

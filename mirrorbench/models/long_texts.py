@@ -20,8 +20,8 @@ CHARACTERS_PER_TOKEN = 10
 """Characters of a first attempt for each token of the window: about twice as many as a token has in most texts."""
 MARGIN = 16
 """Tokens behind the window that a beginning must have, which a cut may change."""
-_SHORT = 4
-"""A text of at most so many times the first attempt is left whole: to tokenise it once costs no more."""
+_ATTEMPTS_LEFT_WHOLE = 4
+"""A text at most this many times as long as the first attempt is left whole: to tokenise it once costs no more."""
 _SPACE = re.compile(r"\s")
 _SPACE_INSIDE = re.compile(r"[^\s▁][\s▁]")
 """White space behind a character of a token, as it is or as SentencePiece writes it."""
@@ -52,8 +52,8 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     """Count the texts with more than ``window`` tokens, special tokens included.
 
-    Texts with fewer bytes than tokens are read are not tokenised; of a long text as many characters are as settle it, at
-    most ``MOST_CHARACTERS``.
+    A text with too few bytes for so many tokens is not tokenised. Of a long text only as many characters are tokenised as
+    decide the answer, at most ``MOST_CHARACTERS``.
     """
     texts = [text for text in texts if may_be_longer(text, window)]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
@@ -63,38 +63,39 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
         ids = token_ids(beginnings, tokenizer, window + MARGIN)
         open_texts = []
         for text, beginning, tokens in zip(texts, beginnings, ids, strict=True):
-            settled = len(tokens) == window + MARGIN or beginning == text
-            if settled or size >= MOST_CHARACTERS:
-                longer += len(tokens) > window
-            else:
+            is_decided = len(tokens) == window + MARGIN or beginning == text
+            if not is_decided and size < MOST_CHARACTERS:
                 open_texts.append(text)
+            elif len(tokens) > window:
+                longer += 1
         texts = open_texts
         size *= 2
     return longer
 
 
-_MOST_SPECIAL = 8
-"""More than the special tokens around a text."""
+_MOST_SPECIAL_TOKENS = 8
+"""More than the special tokens around any text."""
 
 
 def may_be_longer(text: str, window: int) -> bool:
-    """Return whether a text has so many bytes that a tokenizer of words, pieces or bytes may make more tokens of it.
+    """Return whether a text has enough bytes for a tokenizer of words, pieces or bytes to make more than ``window`` tokens.
 
     A normalizer may replace characters by those that they stand for: a ligature by several letters, a wide space by a
-    narrow one. So both count.
+    narrow one. So the bytes of both are counted.
     """
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
     if not text.isascii():
         n_bytes += len(unicodedata.normalize("NFKD", text).encode("utf-8", "surrogatepass"))
-    return n_bytes + _MOST_SPECIAL > window
+    return n_bytes + _MOST_SPECIAL_TOKENS > window
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
     """Shorten texts at white space, for a tokenizer whose tokens do not depend on what follows some words later."""
     shortened = list(texts)
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
-    long = [row for row, text in enumerate(texts) if len(text) > _SHORT * size]
-    before: dict[int, list[int]] = {}
+    # Indices of the texts whose beginning is still to be found, and the tokens of their shorter beginnings.
+    long = [row for row, text in enumerate(texts) if len(text) > _ATTEMPTS_LEFT_WHOLE * size]
+    previous_tokens: dict[int, list[int]] = {}
     while long:
         for row in long:
             shortened[row] = _beginning(texts[row], size)
@@ -102,35 +103,38 @@ def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
         ids = token_ids([shortened[row] for row in long], tokenizer, window + MARGIN)
         open_rows = []
         for row, tokens in zip(long, ids, strict=True):
-            settled = len(tokens) == window + MARGIN and tokens[:window] == before.get(row)
-            if not settled:
+            is_long_enough = len(tokens) == window + MARGIN
+            if not is_long_enough or tokens[:window] != previous_tokens.get(row):
                 open_rows.append(row)
-            before[row] = tokens[:window]
+            previous_tokens[row] = tokens[:window]
         long = open_rows
         size *= 2
     return shortened
 
 
 def _has_tokens_of_several_words(tokenizer: Any) -> bool:
-    """Whether the best pieces of a text may depend on its end, since some have white space inside.
+    """Return whether some tokens have white space inside, so that the best tokens of a text may depend on its end.
 
-    They do in a Unigram model of SentencePiece that was trained without ``split_by_whitespace``.
+    Unigram models of SentencePiece that were trained without ``split_by_whitespace`` have them. The answer is remembered
+    for each tokenizer.
     """
-    if tokenizer not in _several_words:
-        _several_words[tokenizer] = _makes_tokens_of_several_words(tokenizer)
-    return _several_words[tokenizer]
+    if tokenizer not in _remembered_answers:
+        _remembered_answers[tokenizer] = _finds_tokens_of_several_words(tokenizer)
+    return _remembered_answers[tokenizer]
 
 
-_several_words: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_remembered_answers: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
-def _makes_tokens_of_several_words(tokenizer: Any) -> bool:
+def _finds_tokens_of_several_words(tokenizer: Any) -> bool:
+    """Search the vocabulary for a token with white space inside that the tokenizer makes of its own text."""
     if not tokenizer.is_fast or type(tokenizer.backend_tokenizer.model).__name__ != "Unigram":
         return False
     for token, id_ in tokenizer.get_vocab().items():
         if not _SPACE_INSIDE.search(token):
             continue
-        if id_ in tokenizer(token.replace("▁", " "), add_special_tokens=False)["input_ids"]:
+        text = token.replace("▁", " ")
+        if id_ in tokenizer(text, add_special_tokens=False)["input_ids"]:
             return True
     return False
 
@@ -165,8 +169,8 @@ def _beginning(text: str, size: int) -> str:
     """Return a text up to the first white space after ``size`` characters."""
     beginning = text[: _end(text, size)]
     if len(beginning) > MOST_CHARACTERS:
-        read = text[:MOST_CHARACTERS].strip()
-        if read and not _SPACE.search(read):
+        most_text = text[:MOST_CHARACTERS].strip()
+        if most_text and not _SPACE.search(most_text):
             check_size(text, "it has no white space where it could be cut")
         check_size(text, f"its first {MOST_CHARACTERS:,} characters have too few tokens")
     return beginning
@@ -185,7 +189,8 @@ def parts_of_texts(texts: Sequence[str]) -> Iterator[list[str]]:
     for text in texts:
         if part and characters + len(text) > MOST_CHARACTERS:
             yield part
-            part, characters = [], 0
+            part = []
+            characters = 0
         part.append(text)
         characters += len(text)
     if part:

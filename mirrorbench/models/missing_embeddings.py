@@ -32,10 +32,8 @@ class MissingEmbeddings:
             return cls({}, 0)
         try:
             n_embeddings = int(model.get_input_embeddings().weight.shape[0])
-        except (
-            NotImplementedError,
-            AttributeError,
-        ):  # e.g. a model of characters, which hashes them
+        except (NotImplementedError, AttributeError):
+            # E.g. a model of characters, which hashes them.
             return cls({}, 0)
         return cls.beyond(tokenizer, n_embeddings)
 
@@ -57,35 +55,41 @@ class MissingEmbeddings:
         )
 
     def check(self, ids: Ragged, texts: Sequence[str]) -> None:
-        """Raise an ``UnreadableTextError`` for the first of some texts with such a token.
+        """Raise an ``UnreadableTextError`` for the first text with a token that has no embedding.
 
         ``ids``: the token ids of each text.
         """
         if not self.names:
             return
-        bad = np.flatnonzero(ids.values >= self.n_embeddings)
-        if not len(bad):
+        places = np.flatnonzero(ids.values >= self.n_embeddings)
+        if not len(places):
             return
-        row = int(np.searchsorted(ids.starts, bad[0], side="right")) - 1
+        first_place = places[0]
+        row = int(np.searchsorted(ids.starts, first_place, side="right")) - 1
         raise UnreadableTextError(
             texts[row],
-            self._problem(int(ids.values[bad[0]])),
+            self._problem(int(ids.values[first_place])),
             f"Leave the text out. {_OTHER_TOKENIZER}",
         )
 
     def check_prompt(self, ids: Ragged, prompt: str) -> None:
-        """Raise a ``UsageError`` for a prompt with such a token; ``ids``: of its parts before and after the text."""
-        bad = ids.values[ids.values >= self.n_embeddings]
-        if self.names and len(bad):
+        """Raise a ``UsageError`` for a prompt with a token that has no embedding.
+
+        ``ids``: the token ids of its parts before and after the text.
+        """
+        if not self.names:
+            return
+        missing_ids = ids.values[ids.values >= self.n_embeddings]
+        if len(missing_ids):
             raise UsageError(
-                f"the prompt {prompt!r} cannot be read: {self._problem(int(bad[0]))}",
+                f"the prompt {prompt!r} cannot be read: {self._problem(int(missing_ids[0]))}",
                 f"Write another prompt. {_OTHER_TOKENIZER}",
             )
 
     def check_special_tokens(self, path: Path, tokenizer: Any) -> None:
-        """Raise a ``ModelUnavailableError`` if a special token of every text is missing.
+        """Raise a ``ModelUnavailableError`` if a special token that is put into every text has no embedding.
 
-        ``path``: of the model. ``tokenizer``: of transformers; ``None`` puts no special tokens into texts.
+        ``path``: the model's directory. ``tokenizer``: of transformers, or ``None`` for one without special tokens.
         """
         if not self.names or tokenizer is None:
             return
@@ -98,7 +102,7 @@ class MissingEmbeddings:
                 )
 
     def check_padding(self, path: Path, tokenizer: Any) -> None:
-        """Raise a ``UsageError`` if padding is to be read, as ``mean-padded`` does, and its token is missing."""
+        """Raise a ``UsageError`` if the padding token, which poolings like ``mean-padded`` read, has no embedding."""
         if tokenizer.pad_token_id in self.names:
             raise UsageError(
                 f"padding is read, and the model in {path} has no embedding of its token {tokenizer.pad_token}",
@@ -110,5 +114,6 @@ class MissingEmbeddings:
         return [0 if id_ in self.names else id_ for id_ in ids]
 
     def _problem(self, id_: int) -> str:
+        """Return a phrase on the missing embedding of a token."""
         token = shown(self.names[id_])
         return f"its token {token} has the id {id_:,}, and the model has {self.n_embeddings:,} embeddings"

@@ -1,7 +1,7 @@
 """Loaders of configurations, tokenizers and weights from local files, which never run code beside a model.
 
 No other module calls the loaders of transformers: without ``trust_remote_code=False`` they ask on standard input
-whether to run such code, and take a line of the user's texts for the answer.
+whether to run such code, and would take a line of the user's texts for the answer.
 """
 
 from __future__ import annotations
@@ -39,14 +39,15 @@ def quiet_transformers() -> Iterator[None]:
     """Silence transformers' reports and progress bars, e.g. about unused heads at each load."""
     from transformers.utils import logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    verbosity = logging.get_verbosity()
+    shows_bars = logging.is_progress_bar_enabled()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     try:
         yield
     finally:
         logging.set_verbosity(verbosity)
-        if bars:
+        if shows_bars:
             logging.enable_progress_bar()
 
 
@@ -67,15 +68,14 @@ def read_tokenizer(path: Path, **options: Any) -> Any:
     folder = tokenizer_folder(path)
     if not (folder / TOKENIZER).is_file():
         return _tokenizer_of_class(folder, **options)
-    of_file = reads_file(path)
-    compared = _compared.pop(reading_key(folder), None)  # large ones take seconds to open
-    if compared is not None:
-        return compared
-    return (
-        _tokenizer_of_file(described_tokenizer(folder), folder)
-        if of_file
-        else _tokenizer_of_class(folder)
-    )
+    differs = reads_file(path)
+    # The comparison may just have opened the tokenizer, and large ones take seconds to open.
+    compared_tokenizer = _compared.pop(reading_key(folder), None)
+    if compared_tokenizer is not None:
+        return compared_tokenizer
+    if differs:
+        return _tokenizer_of_file(described_tokenizer(folder), folder)
+    return _tokenizer_of_class(folder)
 
 
 def _tokenizer_of_class(folder: Path, **options: Any) -> Any:
@@ -89,8 +89,8 @@ def _tokenizer_of_class(folder: Path, **options: Any) -> Any:
 def reads_file(path: Path) -> bool:
     """Return whether a model's tokenizer is read from its ``tokenizer.json``, since transformers opens another one.
 
-    The comparison is made once for each set of files and versions of the libraries, and remembered in the cache. Damaged
-    files count as not read so; they are reported where the tokenizer is opened.
+    The comparison is made once for each set of files and versions of the libraries, and remembered in the cache. For
+    damaged files the answer is false; they are reported where the tokenizer is opened.
     """
     folder = tokenizer_folder(path)
     if not (folder / TOKENIZER).is_file():
@@ -99,21 +99,21 @@ def reads_file(path: Path) -> bool:
 
 
 def _class_differs(folder: Path) -> bool:
-    """Whether the tokenizer of the class that transformers chooses gives other ids than the files describe."""
+    """Return whether the tokenizer of the class that transformers chooses gives other ids than the files describe."""
     try:
         described = described_tokenizer(folder)
         described.encode_batch(PROBES)
     except Exception:  # tokenizers raises bare exceptions for damaged files
         return False
-    opened = _same_tokenizer_of_class(folder, described)
-    differs = opened is None
+    tokenizer = _same_tokenizer_of_class(folder, described)
+    differs = tokenizer is None
     if differs:
         try:
-            opened = _tokenizer_of_file(described, folder)
+            tokenizer = _tokenizer_of_file(described, folder)
         except Exception:  # transformers cannot read it without the class either
             return False
     _compared.clear()
-    _compared[reading_key(folder)] = opened
+    _compared[reading_key(folder)] = tokenizer
     return differs
 
 
@@ -148,7 +148,9 @@ def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> A
     _check_quantized(path, configuration(path))
     with quiet_transformers():
         opened = getattr(transformers, class_name).from_pretrained(path, **_SAFE, **options)
-    _check_floating(path, opened[0] if isinstance(opened, tuple) else opened)
+    # With output_loading_info=True it is the model and a report.
+    model = opened[0] if isinstance(opened, tuple) else opened
+    _check_floating(path, model)
     return opened
 
 
@@ -164,8 +166,17 @@ def empty_model(path: Path) -> Any:
 
 def text_folder(path: Path) -> Path:
     """Return the folder of the transformer, and so of the tokenizer, of a sentence-transformers model."""
-    listed = modules(path)
-    return path / listed[0].path if listed else path
+    listed_modules = modules(path)
+    if listed_modules:
+        return path / listed_modules[0].path
+    return path
+
+
+def _loader_options(precision: str) -> dict[str, Any]:
+    """Return the options of sentence-transformers' loaders; without ``model_kwargs`` it keeps the files' precision."""
+    if precision == "fp32":
+        return {"model_kwargs": {"dtype": "float32"}}
+    return {}
 
 
 def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
@@ -177,9 +188,8 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         settings = configuration(folder)
         _check_quantized(folder, settings)
         _check_activation(folder, settings)
-    options: dict[str, Any] = {"model_kwargs": {"dtype": "float32"}} if precision == "fp32" else {}
     with quiet_transformers():
-        model = SentenceTransformer(str(path), device=device, **options, **_SAFE)
+        model = SentenceTransformer(str(path), device=device, **_loader_options(precision), **_SAFE)
     if precision == "fp32":
         model.float()  # modules beside the transformer, too
     transformer = text_folder(path)
@@ -201,9 +211,8 @@ def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
 
     folder = text_folder(path)
     _check_quantized(folder, configuration(folder))
-    options: dict[str, Any] = {"model_kwargs": {"dtype": "float32"}} if precision == "fp32" else {}
     with quiet_transformers():
-        model = CrossEncoder(str(path), device=device, **options, **_SAFE)
+        model = CrossEncoder(str(path), device=device, **_loader_options(precision), **_SAFE)
     if reads_file(folder):
         _replace_tokenizer(model[0], read_tokenizer(folder))
     _check_floating(folder, model)
@@ -214,57 +223,69 @@ def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
 
 def _keep_within_positions(module: Any) -> None:
     """Cut the texts of a transformer of sentence-transformers at its positions, if it states a greater length."""
-    positions, stated = positions_of_model(module.auto_model), module.max_seq_length
-    if positions and stated and stated > positions:
+    positions = positions_of_model(module.auto_model)
+    max_length = module.max_seq_length
+    if positions and max_length and max_length > positions:
         module.max_seq_length = positions
 
 
 def _replace_tokenizer(module: Any, tokenizer: Any) -> None:
-    """Give the transformer of sentence-transformers another tokenizer, with the settings that it made of its own."""
-    before = module.tokenizer
-    if module.processor is not before:  # a processor of images has a tokenizer inside
+    """Give the transformer of sentence-transformers another tokenizer, with the settings of the former one."""
+    former = module.tokenizer
+    if module.processor is not former:  # a processor of images has a tokenizer inside
         return
-    tokenizer.model_max_length = before.model_max_length
-    tokenizer.padding_side = before.padding_side
+    tokenizer.model_max_length = former.model_max_length
+    tokenizer.padding_side = former.padding_side
     if getattr(module, "do_lower_case", False):
         from tokenizers import normalizers
 
         backend = tokenizer.backend_tokenizer
-        own = [backend.normalizer] if backend.normalizer is not None else []
-        backend.normalizer = normalizers.Sequence([normalizers.Lowercase(), *own])
+        steps: list[Any] = [normalizers.Lowercase()]
+        if backend.normalizer is not None:
+            steps.append(backend.normalizer)
+        backend.normalizer = normalizers.Sequence(steps)
     module.processor = tokenizer
     module.input_formatter.processor = tokenizer
 
 
 def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
-    if quantized := settings.get("quantization_config"):
-        method = quantized.get("quant_method") if isinstance(quantized, Mapping) else quantized
+    """Raise for a configuration of quantised weights."""
+    quantization = settings.get("quantization_config")
+    if quantization:
+        method = quantization
+        if isinstance(quantization, Mapping):
+            method = quantization.get("quant_method")
         raise _quantized(f"config.json in {path} says that its weights are quantised ({method})")
 
 
 def _check_floating(path: Path, model: Any) -> None:
-    """Raise for weights stored as integers, which transformers converts without their scales."""
+    """Raise for weights stored as integers, or as 8-bit floats with scales: transformers would drop the scales."""
     from safetensors import safe_open
 
-    parameters = {name for name, _ in model.named_parameters()}
-    tails = {name.split(".", n)[-1] for name in parameters for n in range(name.count(".") + 1)}
+    parameter_names = {name for name, _ in model.named_parameters()}
+    # Files may leave out the first parts of a parameter's name, or put further parts before it.
+    endings: set[str] = set()
+    for name in parameter_names:
+        parts = name.split(".")
+        endings.update(".".join(parts[start:]) for start in range(len(parts)))
     for file in sorted(path.glob("model*.safetensors")):
         with safe_open(file, "numpy") as tensors:
             types = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
         for name, dtype in types.items():
-            scaled = dtype.startswith("F8") and not types.keys().isdisjoint(
-                (f"{name}_scale", f"{name}_scale_inv")
-            )
-            if not scaled and dtype[0] not in "IU":
+            has_scale = f"{name}_scale" in types or f"{name}_scale_inv" in types
+            is_scaled = dtype.startswith("F8") and has_scale
+            is_integer = dtype[0] in "IU"
+            if not is_scaled and not is_integer:
                 continue
-            if name in tails or any(name.endswith(f".{parameter}") for parameter in parameters):
+            if name in endings or any(name.endswith(f".{other}") for other in parameter_names):
                 raise _quantized(f"{file} holds {name} as {dtype}")
 
 
 def _check_head(path: Path, model: Any) -> None:
     """Raise for a classifier of which the files hold no weight: transformers would fill it with random numbers."""
+    base_prefix = f"{model.base_model_prefix}."
     names = [name for name, _ in model.named_parameters()]
-    head = {name for name in names if not name.startswith(f"{model.base_model_prefix}.")}
+    head = {name for name in names if not name.startswith(base_prefix)}
     is_classifier = type(model).__name__.endswith("ForSequenceClassification")
     if is_classifier and head and head.isdisjoint(_stored_names(path)):
         raise ModelUnavailableError(
@@ -274,7 +295,7 @@ def _check_head(path: Path, model: Any) -> None:
 
 
 def _stored_names(path: Path) -> set[str]:
-    """The names of the weights in a model's files."""
+    """Return the names of the weights in a model's files: in safetensors, or else in pickles."""
     import torch
     from safetensors import safe_open
 
@@ -282,12 +303,14 @@ def _stored_names(path: Path) -> set[str]:
     for file in sorted(path.glob("model*.safetensors")):
         with safe_open(file, "numpy") as tensors:
             names.update(tensors.keys())
-    for file in () if names else sorted(path.glob("pytorch_model*.bin")):
-        names.update(torch.load(file, weights_only=True, mmap=True))
+    if not names:
+        for file in sorted(path.glob("pytorch_model*.bin")):
+            names.update(torch.load(file, weights_only=True, mmap=True))
     return names
 
 
 def _quantized(problem: str) -> ModelUnavailableError:
+    """Return the error for weights that are not stored as floating-point numbers."""
     return ModelUnavailableError(
         f"{problem}; only weights in floating-point numbers are read",
         "Name the model that it was made from, or convert it with the library that quantised it.",
