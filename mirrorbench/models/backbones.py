@@ -257,7 +257,7 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
 
 
 def with_its_base(path: Path, offline: bool) -> Path:
-    """Return a model's directory after a download of its adapter's backbone.
+    """Return a model's directory, after downloading the backbone if the model is an adapter of one on the hub.
 
     Files of a local backbone that changed after the adapter's tuning raise a ``ModelUnavailableError``.
     """

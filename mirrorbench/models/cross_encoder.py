@@ -67,7 +67,7 @@ def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCros
     params = checked_params(spec, path=str, model=str, max_length=int)
     if ("path" in params) == ("model" in params):
         raise UsageError(
-            f"{spec} names no one model",
+            f"{spec} needs either path or model",
             "Write crossencoder:path=DIR, or crossencoder:model=HUB_ID",
         )
     directory = _directory(spec, params, context.offline)
@@ -104,7 +104,7 @@ def _directory(spec: EncoderSpec, params: dict[str, Any], offline: bool) -> Path
     architectures = configuration(folder).get("architectures") or ["no architecture"]
     if not str(architectures[0]).endswith(_HEADS):
         raise ModelUnavailableError(
-            f"{spec}: {directory} is no cross-encoder: its config.json names {architectures[0]}",
+            f"{spec}: {directory} is not a cross-encoder: its config.json names {architectures[0]}",
             f"A model without a score of its own encodes texts: -e {directory}",
         )
     return directory

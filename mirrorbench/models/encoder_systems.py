@@ -184,7 +184,7 @@ def as_encoder(model: Any) -> Encoder:
         )
     if not callable(getattr(model, "encode", None)):
         raise UsageError(
-            f"a {type(model).__name__} is no encoder: it has no encode(texts)",
+            f"a {type(model).__name__} is not an encoder: it has no encode(texts)",
             "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
         )
     if any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__):

@@ -28,7 +28,7 @@ _SPACE_INSIDE = re.compile(r"[^\s▁][\s▁]")
 
 
 def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
-    """Return texts, of the long ones a beginning that has the same first ``window`` token ids.
+    """Return texts, long ones cut to a beginning that has the same first ``window`` token ids.
 
     A text is cut at white space. The beginning is doubled until it has more tokens than the window, and until these do
     not change any more. Texts without white space are left whole, and so is every text if ``tokenizer`` (of

@@ -62,10 +62,8 @@ def test_lora_adds_scaled_product_of_stored_matrices(
     random_model: Models, tmp_path: Path, family: str
 ) -> None:
     """W + 2 B A, by hand from the files ("LoRA", section 4.1: h = W x + B A x, scaled by alpha / r)."""
-    transformer, by_hand = (
-        adapted(random_model(family)),
-        load_transformer(random_model(family), CPU),
-    )
+    transformer = adapted(random_model(family))
+    by_hand = load_transformer(random_model(family), CPU)
     transformer.save(tmp_path)
     assert not [*tmp_path.glob("model*"), *tmp_path.glob("config.json")]
     stored = load_file(tmp_path / "adapter_model.safetensors")
@@ -281,9 +279,7 @@ def test_adapter_without_embeddings_of_its_tokens_is_refused(
         mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu")
 
 
-def test_adapter_of_another_model_is_not_blamed_on_tokens(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_adapter_of_another_model_is_refused(random_model: Models, tmp_path: Path) -> None:
     with_new_tokens(random_model("bert"), tmp_path, True, AutoModelForMaskedLM)
     with pytest.raises(ModelUnavailableError, match=r"does not fit its backbone \(bert\."):
         load_transformer(tmp_path, CPU, base=random_model("electra"))
@@ -304,7 +300,8 @@ def test_half_precision_backbone_takes_embeddings_whole(
 
 
 def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) -> None:
-    first, second = tmp_path / "first", tmp_path / "second"
+    first = tmp_path / "first"
+    second = tmp_path / "second"
     for folder, base in ((first, random_model("bert")), (second, first)):
         adapted(random_model("bert")).save(folder)
         settings = json.loads((folder / "adapter_config.json").read_text())
@@ -316,7 +313,8 @@ def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) 
 
 
 def test_adapter_on_changed_backbone_is_refused(random_model: Models, tmp_path: Path) -> None:
-    base, adapter = tmp_path / "base", tmp_path / "adapter"
+    base = tmp_path / "base"
+    adapter = tmp_path / "adapter"
     shutil.copytree(random_model("bert"), base)
     mirrorbench.tune(
         [f"text {n}" for n in range(8)], f"{base}+mirror:lora=2", adapter, held_out=0, device="cpu"
@@ -435,7 +433,8 @@ def test_device_map_loads_the_same_weights(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, family: str
 ) -> None:
     """The CPU takes the branch of a GPU: transformers' ``device_map``, and an adapter on such a model."""
-    path, maps = random_model(family), []
+    path = random_model(family)
+    maps = []
     adapted(path).save(tmp_path / "adapter")
     expected = [load_transformer(folder, CPU) for folder in (path, tmp_path / "adapter")]
     made = PreTrainedModel.from_pretrained.__func__

@@ -91,13 +91,15 @@ def test_unavailable_hub_model_is_reported_with_remedy(
 
 def test_listed_backbones_have_supported_families_and_poolings() -> None:
     listed = list(backbones.BACKBONES.values())
-    assert {b.family for b in listed} <= set(MODEL_MAPPING_NAMES)
-    assert len({b.label for b in listed}) == len({b.hub_id for b in listed}) == len(listed)
-    assert {b.pooling for b in listed} <= {"", *POOLINGS}
-    for b in listed:
-        Pooling(
-            **{"mode" if key == "pooling" else key: value for key, value in b.readout.items()}
-        )  # raises no error
+    assert len({backbone.label for backbone in listed}) == len(listed)
+    assert len({backbone.hub_id for backbone in listed}) == len(listed)
+    for backbone in listed:
+        assert backbone.family in MODEL_MAPPING_NAMES
+        assert backbone.pooling in {"", *POOLINGS}
+        readout = dict(backbone.readout)
+        if "pooling" in readout:
+            readout["mode"] = readout.pop("pooling")
+        Pooling(**readout)  # raises no error
 
 
 def test_downloaded_backbones_are_detected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

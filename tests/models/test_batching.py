@@ -28,11 +28,19 @@ def test_ragged_arrays_equal_nested_lists(
     assert [row.tolist() for row in ragged] == rows
     assert ragged.lengths.tolist() == [len(row) for row in rows]
     assert (len(ragged), ragged.values.dtype) == (len(rows), np.int32)
-    chosen = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=10)) if rows else []
-    assert [row.tolist() for row in ragged.take(chosen)] == [rows[i] for i in chosen]
+    indices = []
+    if rows:
+        indices = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=10))
+    assert [row.tolist() for row in ragged.take(indices)] == [rows[i] for i in indices]
     width = max(map(len, rows), default=0) + extra
-    assert ragged.padded(width, -1).tolist() == [row + [-1] * (width - len(row)) for row in rows]
-    assert ragged.mask(width).tolist() == [[i < len(row) for i in range(width)] for row in rows]
+    padded = []
+    mask = []
+    for row in rows:
+        n_padding = width - len(row)
+        padded.append(row + [-1] * n_padding)
+        mask.append([True] * len(row) + [False] * n_padding)
+    assert ragged.padded(width, -1).tolist() == padded
+    assert ragged.mask(width).tolist() == mask
 
 
 @given(
@@ -45,20 +53,25 @@ def test_batches_hold_each_text_once(
     lengths: list[int], budget: int, fixed: int, pass_cost: int
 ) -> None:
     similar = list(similar_length_batches(lengths, budget, fixed, pass_cost))
-    equal, even = (
-        list(similar_length_batches(lengths, budget, fixed, 0)),
-        list(even_batches(lengths, budget)),
-    )
+    equal = list(similar_length_batches(lengths, budget, fixed, 0))
+    even = list(even_batches(lengths, budget))
     for batches in (similar, equal, even):
-        assert sorted(chain(*batches)) == list(range(len(lengths)))
-        assert [lengths[index] for index in chain(*batches)] == sorted(lengths, reverse=True)
+        indices = list(chain(*batches))
+        assert sorted(indices) == list(range(len(lengths)))
+        assert [lengths[index] for index in indices] == sorted(lengths, reverse=True)
     for batch in (*similar, *equal):
-        assert len(batch) == 1 or len(batch) * (fixed or lengths[batch[0]]) <= budget
-    for batch in similar:
-        padding = sum(max(1, lengths[batch[0]]) - lengths[index] for index in batch)
-        assert fixed or padding <= max(pass_cost, len(batch))
-    assert fixed or all(len({max(1, lengths[index]) for index in batch}) == 1 for batch in equal)
-    sizes = [sum(lengths[index] for index in batch) for batch in even]
+        width = fixed or lengths[batch[0]]
+        assert len(batch) == 1 or len(batch) * width <= budget
+    if not fixed:
+        for batch in similar:
+            width = max(1, lengths[batch[0]])
+            padding = sum(width - lengths[index] for index in batch)
+            assert padding <= max(pass_cost, len(batch))
+        for batch in equal:
+            assert len({max(1, lengths[index]) for index in batch}) == 1
+    sizes = []
+    for batch in even:
+        sizes.append(sum(lengths[index] for index in batch))
     assert all(size <= budget + max(lengths) for size in sizes)
     if len(lengths) >= 50 and max(lengths) <= budget / 4:
         assert max(sizes) - min(sizes) <= 2 * max(lengths)
@@ -76,10 +89,8 @@ def test_batches_equal_examples_by_hand() -> None:
         assert list(similar_length_batches(lengths, budget, pass_cost=pass_cost)) == expected
     assert list(even_batches([10, 1, 1], 10)) == [[0], [1, 2]]  # few
     assert list(even_batches([2, 4, 3, 3], 12)) == [[1, 2, 3, 0]]
-    assert list(even_batches([2, 4, 2, 4], 6)) == [
-        [1],
-        [3, 0, 2],
-    ]  # where there are several, even in number
+    # Several batches are even in number.
+    assert list(even_batches([2, 4, 2, 4], 6)) == [[1], [3, 0, 2]]
     assert list(even_batches([], 6)) == []
 
 

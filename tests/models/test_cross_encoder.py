@@ -68,9 +68,9 @@ def test_texts_alone_have_no_vector(reranker: Path) -> None:
 def test_models_that_are_no_rerankers_are_refused(
     reranker: Path, random_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
-    with pytest.raises(ModelUnavailableError, match="is no cross-encoder: its config"):
+    with pytest.raises(ModelUnavailableError, match="is not a cross-encoder: its config"):
         scores_of(f"crossencoder:path={random_model('bert')}")
-    with pytest.raises(UsageError, match="names no one model"):
+    with pytest.raises(UsageError, match="needs either path or model"):
         scores_of("crossencoder")
     with pytest.raises(ModelUnavailableError, match="there is no such directory"):
         scores_of(f"crossencoder:path={tmp_path}/none")

@@ -73,7 +73,7 @@ def test_evaluate_keeps_pooling_of_loaded_encoder(random_model: Callable[[str], 
         )
 
 
-def test_texts_that_an_open_sentence_transformer_cuts_are_counted(
+def test_texts_cut_by_open_sentence_transformer_are_counted(
     random_model: Callable[[str], Path],
 ) -> None:
     from sentence_transformers import SentenceTransformer

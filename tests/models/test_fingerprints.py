@@ -35,7 +35,8 @@ def test_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path
 def test_adapter_identity_covers_adapter_and_backbone_files(
     random_model: Models, tmp_path: Path
 ) -> None:
-    path, moved = random_model("bert"), tmp_path / "other"
+    path = random_model("bert")
+    moved = tmp_path / "other"
     transformer = adapted(path)
     for folder in (tmp_path / "one", moved):
         transformer.save(folder)

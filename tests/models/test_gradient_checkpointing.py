@@ -91,11 +91,11 @@ def test_gradient_checkpointing_leaves_tuned_weights_unchanged(
         getattr(module, "gradient_checkpointing", False) for module in saving.model.modules()
     )
     assert plain.model.config.to_dict() == saving.model.config.to_dict()  # what is saved
-    hooks = [
-        sum(len(module._forward_hooks) for module in made.model.modules())
-        for made in (plain, saving)
-    ]
-    assert hooks[0] == hooks[1]
+    assert number_of_hooks(plain.model) == number_of_hooks(saving.model)
+
+
+def number_of_hooks(model: torch.nn.Module) -> int:
+    return sum(len(module._forward_hooks) for module in model.modules())
 
 
 def test_checkpointing_with_micro_batches_leaves_weights_unchanged(
@@ -116,7 +116,8 @@ def test_gradient_checkpointing_saves_memory(random_model: Models, family: str) 
     """Bytes that torch's profiler sees allocated and not freed in a pass."""
     from mirrorbench.models.gradient_checkpointing import checkpointed
 
-    asked, ids = recipe(train_max_length=40), torch.randint(5, 40, (2, 40))
+    asked = recipe(train_max_length=40)
+    ids = torch.randint(5, 40, (2, 40))
     model = open_for_tuning(
         random_model(family), asked, REGISTERED, torch.device("cpu")
     ).model.train()

@@ -65,9 +65,7 @@ def test_router_checks_the_route_of_each_role(added: Path, random_model: Models)
             encoder.encode([TextInput("zyxq", role=role)])
 
 
-def test_router_cuts_texts_at_the_positions_of_each_route(
-    random_model: Models, tmp_path: Path
-) -> None:
+def test_router_cuts_texts_at_positions_of_route(random_model: Models, tmp_path: Path) -> None:
     spec = saved(tmp_path / "router", router(random_model("roberta"), random_model("roberta")))
     opened = SentenceTransformer(str(tmp_path / "router"), device="cpu")
     opened.max_seq_length = POSITIONS
@@ -108,7 +106,7 @@ def test_prompt_of_queries_is_checked_with_queries(added: Path) -> None:
         encoder.encode([TextInput(TEXTS[0], role="query")])
 
 
-def test_model_without_a_padding_token_reads_each_text_alone(
+def test_model_without_padding_token_reads_single_texts(
     random_model: Models, tmp_path: Path
 ) -> None:
     folder = as_sentence_transformers(

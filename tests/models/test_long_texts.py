@@ -86,7 +86,7 @@ def as_one_word(model: str) -> Any:
     return PreTrainedTokenizerFast(tokenizer_object=trained)
 
 
-def test_texts_that_are_one_word_to_the_tokenizer_are_shortened() -> None:
+def test_texts_of_one_pretokenized_word_are_shortened() -> None:
     check_shortened(as_one_word("bytes"), 20)
 
 
@@ -135,7 +135,7 @@ def test_text_that_must_be_whole_is_limited(
         shorten(["a cat " * 1000], tokenizer, WINDOW)
 
 
-def test_texts_of_more_tokens_than_the_window_are_counted(tokenizer: Any) -> None:
+def test_texts_longer_than_the_window_are_counted(tokenizer: Any) -> None:
     texts = ["a cat", "a dog " * 6, "好" * WINDOW, " " * 5000 + "a cat", "the lazy dog " * 1000]
     lengths = [len(ids) for ids in tokenizer(texts)["input_ids"]]
     for window in (WINDOW, 4, lengths[1], lengths[1] - 1):
@@ -143,7 +143,7 @@ def test_texts_of_more_tokens_than_the_window_are_counted(tokenizer: Any) -> Non
 
 
 @pytest.mark.parametrize("name", few([*KINDS], 0, 12, 24, 36))
-def test_counts_of_longer_texts_are_those_of_the_tokenizer(name: str, tmp_path: Path) -> None:
+def test_counts_of_longer_texts_match_the_tokenizer(name: str, tmp_path: Path) -> None:
     KINDS[name].write(tmp_path)
     tokenizer = read_tokenizer(tmp_path)
     draws = random.Random(3)
@@ -174,7 +174,7 @@ def test_texts_are_tokenised_in_parts_of_limited_size(
 @pytest.mark.parametrize(
     "spec", ["{}:pooling=mean", "{}:pooling=mean,prompt=of%20{{text}}%20now", "sbert:path={}"]
 )
-def test_vectors_of_long_texts_are_those_of_the_whole(
+def test_shortened_texts_keep_their_vectors(
     spec: str, random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = as_sentence_transformers(

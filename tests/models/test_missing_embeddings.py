@@ -38,7 +38,7 @@ def session(log: Log) -> mirrorbench.Session:
 @pytest.mark.parametrize(
     "spec", ["{}:pooling=mean", "sbert:path={}", "sbert:path={},pooling=cls", "{}+static"]
 )
-def test_line_of_a_missing_token_is_named_before_vectors(spec: str, added: Path) -> None:
+def test_line_of_missing_token_precedes_vectors(spec: str, added: Path) -> None:
     file = added.parent / "texts.txt"
     file.write_text("\n".join([*TEXTS[:4], "", TEXTS[4]]))
     output = io.StringIO()

@@ -97,16 +97,17 @@ def test_gradients_are_those_of_each_text_alone(saving: bool, tmp_path: Path) ->
         transformer = load_transformer(tmp_path, CPU, partial(set_rates, rate=0.0))
         transformer.model.train()
         with checkpointed(transformer.model) if saving else nullcontext():
-            vectors = [
-                transformer.forward(Ragged.of(batch), [Pooling("mean")])[0] for batch in batches
-            ]
+            vectors = []
+            for batch in batches:
+                vectors.append(transformer.forward(Ragged.of(batch), [Pooling("mean")])[0])
             torch.cat(vectors).square().sum().backward()
         weights = transformer.model.encoder.parameters()
         return torch.cat([weight.grad.flatten() for weight in weights])
 
-    wanted = sum(gradients([row]) for row in rows)
-    torch.testing.assert_close(gradients(*([row] for row in rows)), wanted, atol=1e-5, rtol=1e-4)
-    torch.testing.assert_close(gradients(rows), wanted, atol=1e-5, rtol=1e-4)
+    expected = sum(gradients([row]) for row in rows)
+    single_texts = [[row] for row in rows]
+    torch.testing.assert_close(gradients(*single_texts), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(gradients(rows), expected, atol=1e-5, rtol=1e-4)
 
 
 class Counter(torch.nn.Module):
@@ -121,7 +122,8 @@ class Counter(torch.nn.Module):
     def forward(self, values: torch.Tensor) -> torch.Tensor:
         self.calls += 1
         self.seen = self.seen + 1
-        self.inner, self.new = torch.nn.ReLU(), 1
+        self.inner = torch.nn.ReLU()
+        self.new = 1
         if values.sum() < 0:
             raise ValueError("negative")
         return values + torch.rand(1)
@@ -141,7 +143,7 @@ def test_everything_that_a_pass_changes_is_undone(fails: bool) -> None:
     assert torch.equal(torch.random.get_rng_state(), drawn)
 
 
-def test_state_of_an_earlier_pass_can_be_given_back() -> None:
+def test_state_before_a_pass_can_be_restored() -> None:
     model = Counter()
     first = ModuleState(model)
     model(torch.ones(1))

@@ -27,12 +27,14 @@ LOADERS = {
 
 
 def loaders(tree: ast.AST) -> list[ast.Call]:
-    calls = [
-        (node, ast.unparse(node.func)) for node in ast.walk(tree) if isinstance(node, ast.Call)
-    ]
-    return [
-        call for call, name in calls if name.split(".")[-1] in LOADERS or name.startswith("Auto")
-    ]
+    """Return the calls that read a model or make one of a configuration."""
+    calls = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            name = ast.unparse(node.func)
+            if name.split(".")[-1] in LOADERS or name.startswith("Auto"):
+                calls.append(node)
+    return calls
 
 
 def test_loaders_are_called_safely_from_one_module() -> None:
