@@ -223,7 +223,7 @@ def is_here(known: Backbone) -> bool:
         return find_spec(known.package.module) is not None
     if known.hub_id == EMBEDDED:
         return True
-    # The function returns no path, but another object, for a file that the hub does not have.
+    # For a file that the hub is known to lack, the function returns a marker object instead of a path.
     return isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
 
 

@@ -52,8 +52,8 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     """Count the texts with more than ``window`` tokens, special tokens included.
 
-    A text with too few bytes for so many tokens is not tokenised. Of a long text only as many characters are tokenised as
-    decide the answer, at most ``MOST_CHARACTERS``.
+    A text with too few bytes for so many tokens is not tokenised. Of a long text only as many characters are tokenised
+    as decide the answer, at most ``MOST_CHARACTERS``.
     """
     texts = [text for text in texts if may_be_longer(text, window)]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
@@ -78,7 +78,7 @@ _MOST_SPECIAL_TOKENS = 8
 
 
 def may_be_longer(text: str, window: int) -> bool:
-    """Return whether a text has enough bytes for a tokenizer of words, pieces or bytes to make more than ``window`` tokens.
+    """Return whether a tokenizer of words, pieces or bytes may make more than ``window`` tokens of a text, by its bytes.
 
     A normalizer may replace characters by those that they stand for: a ligature by several letters, a wide space by a
     narrow one. So the bytes of both are counted.
@@ -115,8 +115,8 @@ def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 def _has_tokens_of_several_words(tokenizer: Any) -> bool:
     """Return whether some tokens have white space inside, so that the best tokens of a text may depend on its end.
 
-    Unigram models of SentencePiece that were trained without ``split_by_whitespace`` have them. The answer is remembered
-    for each tokenizer.
+    Unigram models of SentencePiece that were trained without ``split_by_whitespace`` have them. The answer is
+    remembered for each tokenizer.
     """
     if tokenizer not in _remembered_answers:
         _remembered_answers[tokenizer] = _finds_tokens_of_several_words(tokenizer)

@@ -40,7 +40,7 @@ class ModuleState:
 def leave_unchanged(model: Any) -> None:
     """Let every pass of a model end in the state in which it began, after errors too.
 
-    In evaluation mode, each pass draws the same random numbers (Reformer's hashes), and leaves the generators as they were.
+    In evaluation mode, each pass draws the same random numbers (Reformer's hashes) and restores the generators.
     """
     # What each pass that has begun undoes at its end; the innermost pass is last.
     running_passes: list[ExitStack] = []
