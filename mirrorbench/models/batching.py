@@ -156,7 +156,7 @@ def similar_length_batches(
 def _size_by_padding(lengths: NDArray[np.int64], width: int, pass_cost: int) -> int:
     """Return how many of a full batch's texts to take: as many as need at most ``pass_cost`` tokens of padding.
 
-    ``lengths`` are in descending order. Texts of one length stay together, and those of the first length are always taken.
+    ``lengths`` are in descending order. Texts of one length stay together; those of the first length are always taken.
     """
     ends = np.append(np.flatnonzero(np.diff(lengths)) + 1, len(lengths))
     padding = np.cumsum(width - lengths)[ends - 1]

@@ -78,10 +78,10 @@ _MOST_SPECIAL_TOKENS = 8
 
 
 def may_be_longer(text: str, window: int) -> bool:
-    """Return whether a tokenizer of words, pieces or bytes may make more than ``window`` tokens of a text, by its bytes.
+    """Return whether a tokenizer of words, pieces or bytes may make more than ``window`` tokens of a text.
 
-    A normalizer may replace characters by those that they stand for: a ligature by several letters, a wide space by a
-    narrow one. So the bytes of both are counted.
+    The bytes of the text decide. A normalizer may replace characters by those that they stand for: a ligature by
+    several letters, a wide space by a narrow one. So the bytes of both are counted.
     """
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
     if not text.isascii():

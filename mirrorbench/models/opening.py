@@ -206,7 +206,7 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
 
 
 def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
-    """Open the cross-encoder of sentence-transformers in a directory: in float32 for ``fp32``, else in its files' precision."""
+    """Open the cross-encoder in a directory: in float32 for ``fp32``, else in its files' precision."""
     from sentence_transformers import CrossEncoder
 
     folder = text_folder(path)
