@@ -371,7 +371,7 @@ def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
     else:
         problem = f"backbone {spec.backbone}: there is no such directory"
     siblings = []
-    if path.parent.is_dir():
+    if os.path.isdir(path.parent):  # false, not an error, for a name that is too long
         siblings = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
     similar_names = get_close_matches(path.name, siblings, n=1, cutoff=_MISTYPED_SIMILARITY)
     suggestion = ""
@@ -422,8 +422,8 @@ def _not_available(hub_id: str, offline: bool, error: Exception) -> ModelUnavail
 
     problem = f"the model {hub_id} is not available; tried the local cache ({HF_HUB_CACHE})"
     if not offline:
-        reason = str(error).splitlines()[0][:120]
-        problem += f" and the hub ({type(error).__name__}: {reason})"
+        reason = f"{type(error).__name__}: {error}".splitlines()[0]
+        problem += f" and the hub ({reason[:160]})"
 
     hint = (
         "Use a local copy:        --encoder ./path/to/model\n"

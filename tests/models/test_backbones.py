@@ -89,6 +89,18 @@ def test_unavailable_hub_model_is_reported_with_remedy(
     )
 
 
+def test_hub_error_without_a_message_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+    error = LocalEntryNotFoundError("")
+    monkeypatch.setattr("huggingface_hub.snapshot_download", Mock(side_effect=error))
+    with pytest.raises(ModelUnavailableError, match="and the hub"):
+        backbones.locate(parse_spec("roberta@silent+mirror"), "en", offline=False)
+
+
+def test_too_long_folder_name_is_a_missing_directory() -> None:
+    with pytest.raises(ModelUnavailableError, match="path is too long"):
+        backbones.locate(parse_spec(f"./{'a' * 300}/model"), "en", offline=True)
+
+
 def test_listed_backbones_have_supported_families_and_poolings() -> None:
     listed = list(backbones.BACKBONES.values())
     assert len({backbone.label for backbone in listed}) == len(listed)
