@@ -1,4 +1,4 @@
-"""Reads cards and suites from YAML, the built-in ones too. A wrong or missing key is an error."""
+"""Reads cards and suites, built-in ones and a user's own, from YAML. An unknown or missing key is an error."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from mirrorbench.data.readers.files import sha256_of
 _NAME = rf"(?=.{{1,{MAX_NAME}}}\Z)[a-z0-9][a-z0-9.-]*"
 
 # Defaults for a user's own card, whose files are in the card's folder.
-_OWN: dict[str, Any] = {
+_USER_DEFAULTS: dict[str, Any] = {
     "languages": ["en"],
     "licence": "not stated",
     "redistributable": False,
@@ -61,7 +61,7 @@ class _File(DataFile, frozen=True, forbid_unknown_fields=True):
 
 
 class _Card(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The schema of a card file; ``sources`` follow those of each file."""
+    """The schema of a card file; its ``sources`` are tried after those of each file."""
 
     languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     files: Annotated[tuple[_File, ...], msgspec.Meta(min_length=1)]
@@ -99,14 +99,14 @@ def load_card(path: Path) -> Card:
 
 
 class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A named list of tasks, with a line on what they measure."""
+    """A list of tasks, with a line on what they measure."""
 
     measures: str
     tasks: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
 
 
 def read_suites(path: Path) -> dict[str, Suite]:
-    """Read a file of suites; returns them by name."""
+    """Read a file of suites, by name."""
     suites = read(path, dict[str, Suite])
     for name, suite in suites.items():
         if len(set(suite.tasks)) != len(suite.tasks):
@@ -115,32 +115,53 @@ def read_suites(path: Path) -> dict[str, Suite]:
 
 
 def _card(raw: dict[str, Any], folder: Path) -> Card:
-    names: Any = raw.get("files")
-    own = isinstance(names, list) and bool(names) and all(isinstance(item, str) for item in names)
-    if own:
-        stored = {"folder": HUB_FOLDER} if any(map(is_hub_id, names)) else {}
-        placeholder = [{"path": "own", "unverified": True}]
-        raw = {"title": raw.get("name"), **_OWN, **stored, **raw, "files": placeholder}
-    card = msgspec.convert(raw, _Card)
-    files = (
-        tuple(_own_file(folder, name) for name in names)
-        if own
-        else tuple(_file(f, card) for f in card.files)
-    )
-    if len({file.path for file in files}) != len(files):
+    """Return the card of a mapping; ``folder`` is that of its card file."""
+    user_files = _user_files(raw)
+    if user_files:
+        raw = _with_user_defaults(raw, user_files)
+    parsed = msgspec.convert(raw, _Card)
+
+    if user_files:
+        files = tuple(_user_file(folder, name) for name in user_files)
+    else:
+        files = tuple(_data_file(file, parsed) for file in parsed.files)
+    paths = {file.path for file in files}
+    if len(paths) != len(files):
         raise ValueError("two files have the same path - at `$.files`")
-    values: dict[str, Any] = {
-        key: v.strip() if isinstance(v, str) else v for key, v in asdict(card).items()
-    }
+
+    values: dict[str, Any] = {}
+    for key, value in asdict(parsed).items():
+        values[key] = value.strip() if isinstance(value, str) else value
+    # A card has no sources of its own: each of its files has them now.
     del values["sources"]
-    made = Card(**values | {"files": files, "notes": " ".join(card.notes.split())})
-    if made.split is not None and made.split not in {file.split for file in files}:
-        raise ValueError(f"no file has the split {made.split!r} - at `$.options`")
-    return made
+    values["files"] = files
+    values["notes"] = " ".join(parsed.notes.split())
+    card = Card(**values)
+
+    splits = {file.split for file in files}
+    if card.split is not None and card.split not in splits:
+        raise ValueError(f"no file has the split {card.split!r} - at `$.options`")
+    return card
 
 
-def _own_file(folder: Path, name: str) -> DataFile:
-    """A split of a hub data set, or a file in the card's folder with its present checksum."""
+def _user_files(raw: dict[str, Any]) -> list[str]:
+    """Return the names under ``files`` in a user's own card; empty for a card whose files are mappings."""
+    names = raw.get("files")
+    if isinstance(names, list) and all(isinstance(name, str) for name in names):
+        return names
+    return []
+
+
+def _with_user_defaults(raw: dict[str, Any], names: list[str]) -> dict[str, Any]:
+    """Return a user's own card with the keys that it may omit, and a placeholder in the schema's form for its files."""
+    defaults = {"title": raw.get("name"), **_USER_DEFAULTS}
+    if any(is_hub_id(name) for name in names):
+        defaults["folder"] = HUB_FOLDER
+    return {**defaults, **raw, "files": [{"path": "placeholder", "unverified": True}]}
+
+
+def _user_file(folder: Path, name: str) -> DataFile:
+    """Return a split of a hub data set, or a file in the card's folder with its present checksum."""
     if is_hub_id(name):
         try:
             source, column = parse_hub_id(name)
@@ -155,25 +176,25 @@ def _own_file(folder: Path, name: str) -> DataFile:
     if not path.is_file():
         raise ValueError(f"there is no {path} - at `$.files`")
     return DataFile(
-        path=name, sha256=sha256_of(path), size=path.stat().st_size, sources=(BesideSource(path),)
+        path=name,
+        sha256=sha256_of(path),
+        size=path.stat().st_size,
+        sources=(BesideSource(path),),
     )
 
 
-def _file(file: _File, card: _Card) -> DataFile:
-    """A file with its own sources, then the card's, and ``{path}`` in them replaced."""
+def _data_file(file: _File, card: _Card) -> DataFile:
+    """Return a file with its own sources, then the card's, in all of which ``{path}`` is the file's path."""
     sources = []
     for source in (*file.sources, *card.sources):
-        places = {
-            key: getattr(source, key)
-            for key in source.__struct_fields__
-            if key in ("path", "member", "url")
-        }
-        sources.append(
-            replace(
-                source, **{key: text.replace("{path}", file.path) for key, text in places.items()}
-            )
-        )
-    return DataFile(**asdict(file) | {"sources": tuple(sources)})
+        changes = {}
+        for key in ("path", "member", "url"):
+            if key in source.__struct_fields__:
+                changes[key] = getattr(source, key).replace("{path}", file.path)
+        sources.append(replace(source, **changes))
+    values = asdict(file)
+    values["sources"] = tuple(sources)
+    return DataFile(**values)
 
 
 MAX_CARDS = 1000
@@ -198,15 +219,17 @@ def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     for rows in product(*axes):
         values: dict[str, Any] = {}
         for row in rows:
-            if shared := values.keys() & row.keys():
+            shared = values.keys() & row.keys()
+            if shared:
                 raise DataFormatError(f"variants: two axes name the placeholder {min(shared)!r}")
             values |= row
-        yield {
-            key: value if key == "citation" else _fill(value, values) for key, value in card.items()
-        }
+        filled = {key: _fill(value, values) for key, value in card.items() if key != "citation"}
+        # In the order of the card's keys, with the citation as it is.
+        yield {**card, **filled}
 
 
 def _axes(variants: Any) -> list[list[dict[str, Any]]]:
+    """Return the rows of each axis, which map placeholders to values, after checking them."""
     if not isinstance(variants, dict) or not variants:
         raise DataFormatError("'variants' must be a mapping of axes to lists")
     for axis, rows in variants.items():
@@ -214,22 +237,25 @@ def _axes(variants: Any) -> list[list[dict[str, Any]]]:
             raise DataFormatError(
                 f"variants: {axis!r} must be a list of mappings of placeholders to values"
             )
-        if not all(_PLACEHOLDER.fullmatch(f"{{{name}}}") for row in rows for name in row):
-            raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
+        for row in rows:
+            if not all(_PLACEHOLDER.fullmatch(f"{{{name}}}") for name in row):
+                raise DataFormatError(f"variants: the placeholders of {axis!r} must be words")
         if any(row.keys() != rows[0].keys() for row in rows):
             raise DataFormatError(f"variants: all rows of {axis!r} must give the same placeholders")
     return list(variants.values())
 
 
 def _fill(template: Any, values: Mapping[str, Any]) -> Any:
-    """A template with its placeholders replaced; unknown ones stay (``_file`` replaces ``{path}``)."""
+    """Return a template with its placeholders replaced; unknown ones stay, such as ``{path}`` (see ``_data_file``)."""
     if isinstance(template, dict):
         return {key: _fill(value, values) for key, value in template.items()}
     if isinstance(template, list):
         return [_fill(value, values) for value in template]
     if not isinstance(template, str):
         return template
-    if (whole := _PLACEHOLDER.fullmatch(template)) and whole[1] in values:
+    # A text that is only a placeholder becomes the value itself, not its text.
+    whole = _PLACEHOLDER.fullmatch(template)
+    if whole and whole[1] in values:
         return values[whole[1]]
     return _PLACEHOLDER.sub(lambda match: str(values.get(match[1], match[0])), template)
 
@@ -249,17 +275,15 @@ def cards_folder() -> Path:
 @lru_cache(maxsize=1)
 def builtin_cards() -> Mapping[str, Card]:
     """Return all built-in cards by name, sorted by name."""
-    cards = {
-        card.name: card
-        for path in sorted(cards_folder().glob("*/*.yaml"))
-        for card in load_cards(path)
-    }
+    cards: dict[str, Card] = {}
+    for path in sorted(cards_folder().glob("*/*.yaml")):
+        for card in load_cards(path):
+            cards[card.name] = card
     return MappingProxyType(dict(sorted(cards.items())))
 
 
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
     """Return the built-in suites: names of tasks in the order of the table."""
-    return MappingProxyType(
-        {name: suite.tasks for name, suite in read_suites(cards_folder() / "suites.yaml").items()}
-    )
+    suites = read_suites(cards_folder() / "suites.yaml")
+    return MappingProxyType({name: suite.tasks for name, suite in suites.items()})
