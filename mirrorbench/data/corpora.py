@@ -1,7 +1,7 @@
-"""Corpora to tune an encoder on, and their contamination: the test items that they contain.
+"""Corpora to tune an encoder on, and their contamination: the test items whose texts they contain.
 
 Texts are compared after Unicode normalisation (NFKC), case folding and collapsing of white space; punctuation counts. A
-corpus holds texts only: the labels of contaminated items were not seen.
+corpus holds texts only: tuning on a contaminated item's texts does not show its label.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -84,15 +84,20 @@ class Corpus:
     held_out: tuple[str, ...] = ()
 
     def alone(self) -> Corpus:
-        """Return the corpus of the distinct parts of its lines (``data.readers.line_parts``), if all lines have parts."""
+        """Return the corpus of the distinct parts of its lines (``data.readers.line_parts``) if all lines have parts."""
+        # The first of a line's texts is the line itself; its parts follow.
         parts = [texts[1:] for texts in texts_of(self.texts)]
-        texts = tuple(dict.fromkeys(chain(*parts))) if all(parts) else self.texts
+        texts = self.texts
+        if all(parts):
+            texts = tuple(dict.fromkeys(chain.from_iterable(parts)))
         return replace(self, texts=texts, sha256=corpus_checksum(texts))
 
 
 def corpus_name(corpus: str | Path | GeneratedCorpus) -> str:
-    """Return the name of a corpus, or its path."""
-    return corpus.name if isinstance(corpus, GeneratedCorpus) else str(corpus)
+    """Return the name of a corpus, or the path of a file."""
+    if isinstance(corpus, GeneratedCorpus):
+        return corpus.name
+    return str(corpus)
 
 
 def read_corpus(
@@ -114,15 +119,15 @@ def read_corpus(
     languages). Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or own texts that have no name here.
+        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus that need not be in ``cards``.
         store: holds the files of built-in corpora.
         cards: known corpora; cards of tasks are ignored.
         deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
             Mirror-BERT (section 2) tunes on non-duplicated strings (its released file has duplicates).
         strip: strip white space at both ends; Mirror-BERT's released code removes only the line end.
         size: take only the first ``size`` strings, counted after deduplication; 0 for all. Fewer are a ``UsageError``.
-        sample: draw the strings at random instead, 10,000 where no size is given; 1, 2, 3 ... are different draws
-            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of joined corpora is drawn from.
+        sample: draw the strings at random instead, 10,000 if no size is given; 1, 2, 3 ... are different draws
+            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Of joined corpora, each is sampled.
         note: called with remarks on how a file is read.
     """
     name = corpus_name(name_or_path)
@@ -134,38 +139,37 @@ def read_corpus(
             raise DataFormatError(
                 f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line."
             )
-        return _corpus(name, source, lines, len(lines), 0, deduplicate, size, sample)
+        return _corpus(name, source, lines, deduplicate, size, sample)
     if 0 < size < len(parts):
         raise UsageError(
             f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them."
         )
-    shares = [size * (i + 1) // len(parts) - size * i // len(parts) for i in range(len(parts))]
-    read = [
-        read_corpus(
+    # Shares differ by at most one string, and their sum is ``size``.
+    bounds = [size * index // len(parts) for index in range(len(parts) + 1)]
+    corpora = []
+    for part, (start, end) in zip(parts, pairwise(bounds), strict=True):
+        corpus = read_corpus(
             part,
             store,
             cards,
             deduplicate=deduplicate,
             strip=strip,
-            size=share,
+            size=end - start,
             sample=sample,
             note=note,
         )
-        for part, share in zip(parts, shares, strict=True)
-    ]
-    texts = [text for corpus in read for text in corpus.texts]
-    n_lines, n_duplicates = (
-        sum(corpus.n_lines for corpus in read),
-        sum(corpus.n_duplicates for corpus in read),
-    )
-    return _corpus(
+        corpora.append(corpus)
+    joined = _corpus(
         name,
-        ", ".join(corpus.source for corpus in read),
-        texts,
-        n_lines,
-        n_duplicates,
-        deduplicate,
-        0,
+        source=", ".join(corpus.source for corpus in corpora),
+        lines=[text for corpus in corpora for text in corpus.texts],
+        deduplicate=deduplicate,
+    )
+    # Count the lines of the sources, and the repetitions within them too.
+    return replace(
+        joined,
+        n_lines=sum(corpus.n_lines for corpus in corpora),
+        n_duplicates=joined.n_duplicates + sum(corpus.n_duplicates for corpus in corpora),
     )
 
 
@@ -173,13 +177,11 @@ def _corpus(
     name: str,
     source: str,
     lines: list[str],
-    n_lines: int,
-    n_duplicates: int,
     deduplicate: bool,
-    size: int,
+    size: int = 0,
     sample: int = 0,
 ) -> Corpus:
-    """The first ``size`` strings as a corpus, or a sample; repeated strings are added to ``n_duplicates``."""
+    """Return the first ``size`` strings as a corpus (0: all), or a random sample."""
     distinct = dict.fromkeys(lines)
     texts = tuple(distinct) if deduplicate else tuple(lines)
     if size > len(texts):
@@ -187,42 +189,55 @@ def _corpus(
         raise UsageError(
             f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} that were asked for."
         )
-    texts = _draw(name, texts, size or SIZE, sample) if sample else texts[: size or None]
-    n_duplicates += len(lines) - len(distinct)
-    return Corpus(printable(name), texts, corpus_checksum(texts), source, n_lines, n_duplicates)
+    if sample:
+        texts = _draw(name, texts, size or SIZE, sample)
+    elif size:
+        texts = texts[:size]
+    return Corpus(
+        name=printable(name),
+        texts=texts,
+        sha256=corpus_checksum(texts),
+        source=source,
+        n_lines=len(lines),
+        n_duplicates=len(lines) - len(distinct),
+    )
 
 
 def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[str, ...]:
-    """A random sample in the order of the corpus, the same on every machine for each number."""
+    """Return a random sample in the order of the corpus; each number ``sample`` draws the same on every machine."""
     if size >= len(texts):
         problem = f"a random sample of {size} strings cannot be drawn from the {len(texts)} of the corpus {name}"
         raise UsageError(
             problem, "Name a larger corpus, or a smaller corpus_size beside corpus_sample."
         )
     draw = random.Random(sample).random  # Python guarantees the sequence of this method only
-    order = sorted((draw(), index) for index in range(len(texts)))
-    return tuple(texts[index] for index in sorted(index for _, index in order[:size]))
+    shuffled = sorted((draw(), index) for index in range(len(texts)))
+    drawn = sorted(index for _, index in shuffled[:size])
+    return tuple(texts[index] for index in drawn)
 
 
 def check_corpus(name: str | GeneratedCorpus, corpora: Registry[Any]) -> None:
-    """Check that a name means a corpus, as for ``read_corpus``; nothing is read or fetched."""
+    """Check that ``read_corpus`` would find a corpus of this name; nothing is read or fetched."""
     if isinstance(name, GeneratedCorpus):
         return
-    known = corpora.by_name()
-    for part in _parts(name, known):
-        _find(part, known)
+    registered_corpora = corpora.by_name()
+    for part in _parts(name, registered_corpora):
+        _find(part, registered_corpora)
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
-    """The names joined by ``+``; only the name itself if it is that of a corpus or a file."""
+    """Return the names joined by ``+``; only the name itself if it is that of a corpus or a file."""
     parts = name.split("+")
+    if name in cards or not all(parts):
+        return [name]
+    paths = [name]
     file, _, column = name.rpartition("#")
-    whole = any(
-        os.path.exists(Path(path).expanduser())
-        for path in (name, "" if "+" in column else file)
-        if path
-    )
-    return [name] if name in cards or not all(parts) or whole else parts
+    # A plus sign after ``#`` joins names: ``a.tsv#text+words-fr`` is a column of ``a.tsv``, and ``words-fr``.
+    if file and "+" not in column:
+        paths.append(file)
+    if any(os.path.exists(Path(path).expanduser()) for path in paths):
+        return [name]
+    return parts
 
 
 class _File(NamedTuple):
@@ -235,13 +250,13 @@ class _File(NamedTuple):
 def _find(
     name_or_path: str | Path | GeneratedCorpus, cards: Mapping[str, Card | GeneratedCorpus]
 ) -> Card | GeneratedCorpus | _File:
-    """The corpus or file that a single name means."""
+    """Return the corpus or file that a single name means."""
     if isinstance(name_or_path, GeneratedCorpus):
         return name_or_path
     name = str(name_or_path)
     if not isinstance(name_or_path, Path):
         card = cards.get(name)
-        if isinstance(card, GeneratedCorpus) or (card is not None and card.kind == CORPUS_KIND):
+        if card is not None and _is_corpus(card):
             return card
         if card is None and is_hub_id(name):
             card = hub_card(name)
@@ -258,17 +273,17 @@ def _find(
         )
     file = _file(name)
     if file is None:
-        corpora = [
-            c.name
-            for c in cards.values()
-            if isinstance(c, GeneratedCorpus) or c.kind == CORPUS_KIND
-        ]
-        raise unknown_name("corpus or file", name, corpora, "mirrorbench list corpora")
+        names = [card.name for card in cards.values() if _is_corpus(card)]
+        raise unknown_name("corpus or file", name, names, "mirrorbench list corpora")
     return file
 
 
+def _is_corpus(card: Card | GeneratedCorpus) -> bool:
+    return isinstance(card, GeneratedCorpus) or card.kind == CORPUS_KIND
+
+
 def _path_and_columns(name: str) -> tuple[Path, str]:
-    """The path that ``FILE`` or ``FILE#COLUMNS`` names, and the columns."""
+    """Return the path that ``FILE`` or ``FILE#COLUMNS`` names, and the columns."""
     path = Path(name).expanduser()
     if os.path.exists(path) or "#" not in name:
         return path, ""
@@ -277,10 +292,12 @@ def _path_and_columns(name: str) -> tuple[Path, str]:
 
 
 def _file(name: str) -> _File | None:
-    """The user's file of a name; ``None`` if there is none."""
+    """Return the user's file that a name means; ``None`` if there is none."""
     path, columns = _path_and_columns(name)
     # Unlike Path.is_file, this accepts a name that is too long for the file system.
-    return _File(path, tuple(split_names([columns]))) if os.path.isfile(path) else None
+    if not os.path.isfile(path):
+        return None
+    return _File(path, tuple(split_names([columns])))
 
 
 def _source_and_lines(
@@ -290,45 +307,50 @@ def _source_and_lines(
     strip: bool,
     note: Callable[[str], None],
 ) -> tuple[str, list[str]]:
-    """The source of a single corpus, and its non-blank strings."""
+    """Return the source of a single corpus, and its non-blank strings."""
     corpus = _find(name_or_path, cards)
     if isinstance(corpus, _File):
         lines = read_strings(str(corpus.path), corpus.columns, strip, note)
         return str(corpus.path), [text for _, text in lines]
     if isinstance(corpus, GeneratedCorpus):
-        source, texts = GENERATED, corpus.generate()
-        if not isinstance(texts, list | tuple) or not all(isinstance(t, str) for t in texts):
-            named = f"the corpus {corpus.name!r}{defined_at(corpus.generate)}"
-            problem = f"{named} generated a {type(texts).__name__}"
+        source = GENERATED
+        texts = corpus.generate()
+        if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+            subject = f"the corpus {corpus.name!r}{defined_at(corpus.generate)}"
+            problem = f"{subject} generated a {type(texts).__name__}"
             raise PluginError(problem, "Its function returns a list of texts.")
     else:
-        source, texts = (
-            ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files),
-            store.items(corpus),
-        )
-    return source, [text.strip() if strip else text for text in texts if text.strip()]
+        source = ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files)
+        texts = store.items(corpus)
+    texts = [text for text in texts if text.strip()]
+    if strip:
+        texts = [text.strip() for text in texts]
+    return source, texts
 
 
 @contextmanager
 def naming_lines(corpus: Corpus, cards: Mapping[str, Card | GeneratedCorpus]) -> Iterator[None]:
-    """Name file and line in an ``UnreadableTextError`` about a text of a corpus that is a user's file."""
+    """Add file and line to an ``UnreadableTextError`` raised inside, about a text of a corpus that is a user's file."""
     try:
         yield
     except UnreadableTextError as error:
-        if corpus.source == GENERATED:  # the places of own texts are known where they were read
+        if corpus.source == GENERATED:  # no file; whoever read a user's own texts knows their lines
             raise
         for part in _parts(corpus.name, cards):
-            file = None if part in cards else _file(part)
-            number = _line_of(error.text, file) if file else 0
-            if number:
-                raise error.at(f"{printable(part)}, line {number}") from error
+            if part in cards:
+                continue
+            file = _file(part)
+            line = _line_of(error.text, file) if file else 0
+            if line:
+                raise error.at(f"{printable(part)}, line {line}") from error
         raise
 
 
 def _line_of(text: str, corpus: _File) -> int:
-    """The number of the first line that is a text, or has it as a part; 0 for none."""
+    """Return the number of the first line that equals a text or has it as a part; 0 if there is none."""
     for number, line in read_strings(str(corpus.path), corpus.columns):
-        if text.strip() in next(texts_of([line])):
+        line_and_parts = next(texts_of([line]))
+        if text.strip() in line_and_parts:
             return number
     return 0
 
@@ -338,8 +360,8 @@ def corpus_checksum(texts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-# Defaults if neither the user nor the task names a corpus: paper 1, section 3, "Training Resources"; paper 2, section
-# 4: 10k sentences of each language's Wikipedia, for those of XL-WiC.
+# Defaults if neither the user nor the task names a corpus. Words and sentences: paper 1, section 3, "Training
+# Resources". Words in context: paper 2, section 4, 10k sentences of Wikipedia in each language of XL-WiC.
 _WORD_LANGUAGES = (
     "ar",
     "de",
@@ -368,17 +390,18 @@ DEFAULT_CORPORA = {
 
 
 def default_corpus(level: str, languages: Sequence[str], protocol: str) -> str:
-    """Return the default corpus of a level, the languages (ISO 639-1) that one model reads, and a protocol.
+    """Return the default corpus for a level, the languages (ISO 639-1) that one model reads, and a protocol.
 
-    Several languages have the joint corpus, "the top 10k most frequent words in each language" (paper 1, section 3);
-    English comes first, so both directions of a pair have the same. A language without one is a ``TuningError``.
+    For several languages their corpora are joined: "the top 10k most frequent words in each language" (paper 1, section
+    3). English comes first, so that both directions of a pair of languages have the same corpus. A language without a
+    default corpus is a ``TuningError``.
     """
     if (level, *languages, protocol) == ("wic", "en", "released"):
         return "wic-sentences-20k"  # MirrorWiC's released code tunes on all of its file
-    if lacking := [language for language in languages if (level, language) not in DEFAULT_CORPORA]:
-        problem = (
-            f"there is no default corpus of {level}s in {', '.join(map(repr, lacking))} to tune on"
-        )
+    missing = [language for language in languages if (level, language) not in DEFAULT_CORPORA]
+    if missing:
+        quoted = ", ".join(map(repr, missing))
+        problem = f"there is no default corpus of {level}s in {quoted} to tune on"
         raise TuningError(
             problem, "Name one: --corpus NAME or --corpus FILE (mirrorbench list corpora)"
         )
@@ -386,25 +409,30 @@ def default_corpus(level: str, languages: Sequence[str], protocol: str) -> str:
     return "+".join(DEFAULT_CORPORA[level, language] for language in ordered)
 
 
-NONE, SOME, ALL = 0, 1, 2
-"""Share of an item that is in the corpus: none, some or all of its texts."""
+NONE = 0
+"""None of an item's texts is in the corpus."""
+SOME = 1
+"""Some of an item's texts are in the corpus, but not all."""
+ALL = 2
+"""All of an item's texts are in the corpus."""
 
 
 @dataclass(frozen=True)
 class Contamination:
-    """The overlap of a corpus with each item, by id: ``NONE``, ``SOME`` or ``ALL`` of its texts are in the corpus."""
+    """The overlap of each item with a corpus, by id: ``NONE``, ``SOME`` or ``ALL`` of its texts are in the corpus."""
 
     overlaps: Mapping[str, int]
 
     def share(self, least: int) -> float:
-        """Return the share of items with at least ``SOME`` text in the corpus, or with ``ALL``."""
-        return sum(value >= least for value in self.overlaps.values()) / len(self.overlaps)
+        """Return the share of items whose overlap is at least ``least`` (``SOME`` or ``ALL``)."""
+        n_contaminated = sum(overlap >= least for overlap in self.overlaps.values())
+        return n_contaminated / len(self.overlaps)
 
     def flags(self, ids: Sequence[str]) -> NDArray[np.int8]:
-        """Return the values of items, in the order of ``ids``."""
+        """Return the overlaps of the items ``ids``, in their order."""
         import numpy as np
 
-        return np.array([self.overlaps[item] for item in ids], dtype=np.int8)
+        return np.array([self.overlaps[item_id] for item_id in ids], dtype=np.int8)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object ``overlap`` of a result file."""
@@ -422,57 +450,64 @@ def find_contamination(
     """Compare texts of items (by id) with the lines of a corpus and the parts of its lines; ``None`` without texts."""
     if not texts:
         return None
-    known = _normalised_texts(tuple(corpus))
+    corpus_texts = _normalised_texts(tuple(corpus))
     overlaps = {}
-    for item, own in texts.items():
-        hits = [normalised(text) in known for text in own]
-        overlaps[item] = ALL if hits and all(hits) else SOME if any(hits) else NONE
+    for item_id, item_texts in texts.items():
+        hits = [normalised(text) in corpus_texts for text in item_texts]
+        if not any(hits):
+            overlaps[item_id] = NONE
+        elif all(hits):
+            overlaps[item_id] = ALL
+        else:
+            overlaps[item_id] = SOME
     return Contamination(overlaps)
 
 
 def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
-    """Number the things that items share with others; returns shape (n, most of an item), -1 for none.
+    """Number the texts that items share with others; returns shape (n, most codes of an item), padded with -1.
 
     Args:
-        shared: by id the texts of an item, and what else it may share. What all items have is left out: a score holds
-            given that.
+        shared: by id the texts of an item, and anything else that other items may share with it. A text that all items
+            have gets no code: every score is conditional on it.
         ids: the n items.
     """
     import numpy as np
 
-    own = [dict.fromkeys(map(normalised, shared.get(item, ()))) for item in ids]
-    count = Counter(text for texts in own for text in texts)
-    codes = {
-        text: code
-        for code, text in enumerate(text for text, n in count.items() if 1 < n < len(ids))
-    }
-    rows = [sorted(codes[text] for text in texts if text in codes) for texts in own]
-    matrix = np.full((len(ids), max(map(len, rows), default=0)), -1, dtype=np.int32)
-    for row, texts in zip(matrix, rows, strict=True):
-        row[: len(texts)] = texts
+    texts_of_items = [dict.fromkeys(map(normalised, shared.get(item_id, ()))) for item_id in ids]
+    n_items_with = Counter(chain.from_iterable(texts_of_items))
+    codes: dict[str, int] = {}
+    for text, n_items in n_items_with.items():
+        if 1 < n_items < len(ids):
+            codes[text] = len(codes)
+
+    codes_of_items = []
+    for texts in texts_of_items:
+        codes_of_items.append(sorted(codes[text] for text in texts if text in codes))
+    width = max(map(len, codes_of_items), default=0)
+    matrix = np.full((len(ids), width), -1, dtype=np.int32)
+    for row, item_codes in zip(matrix, codes_of_items, strict=True):
+        row[: len(item_codes)] = item_codes
     return matrix
 
 
 def content_digests(
     contents: Mapping[str, Sequence[str]], ids: Sequence[str], salt: str = ""
 ) -> NDArray[np.uint64]:
-    """Return a number for the content of each item, shape (n,): equal for equal contents, in any order.
+    """Return a number for the content of each item, shape (n,): equal for the same texts in any order.
 
     Args:
-        contents: the texts of each item by id, and what else belongs to it, such as a target word.
+        contents: by id the texts of an item, and anything else that belongs to it, such as a target word.
         ids: the n items.
-        salt: a secret, without which contents could be guessed from their numbers.
+        salt: a secret key, without which contents could be guessed from their numbers.
     """
     import numpy as np
 
     numbers = []
-    for item in ids:
-        parts = sorted(map(normalised, contents[item]))
-        text = "\0".join([str(len(parts)), *parts])
-        hashed = hashlib.blake2b(
-            text.encode(errors="surrogatepass"), digest_size=8, key=salt.encode()
-        )
-        numbers.append(int.from_bytes(hashed.digest(), "big"))
+    for item_id in ids:
+        texts = sorted(map(normalised, contents[item_id]))
+        message = "\0".join([str(len(texts)), *texts]).encode(errors="surrogatepass")
+        digest = hashlib.blake2b(message, digest_size=8, key=salt.encode()).digest()
+        numbers.append(int.from_bytes(digest, "big"))
     return np.array(numbers, dtype=np.uint64)
 
 
@@ -480,11 +515,10 @@ def content_digests(
 def normalised(text: str) -> str:
     """Return a text in the form in which texts are compared."""
     # NFKC twice: case folding may undo the normal form, and NFKC may produce capitals (Unicode, definition D146).
-    return " ".join(
-        unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold()).split()
-    )
+    folded = unicodedata.normalize("NFKC", text).casefold()
+    return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
 @lru_cache(maxsize=4)
 def _normalised_texts(corpus: tuple[str, ...]) -> frozenset[str]:
-    return frozenset(map(normalised, chain(*texts_of(corpus))))
+    return frozenset(map(normalised, chain.from_iterable(texts_of(corpus))))

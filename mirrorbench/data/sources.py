@@ -1,4 +1,4 @@
-"""Fetching of data files from the sources of a card: downloads, members of archives, splits of the hub."""
+"""Fetches data files from the sources of a card: downloads, members of archives, splits of the hub."""
 
 from __future__ import annotations
 
@@ -35,26 +35,30 @@ from mirrorbench.storage.files import unwritable, writing
 DOWNLOAD_TIMEOUT = 30
 """Seconds to wait for a connection, and between two parts of a response."""
 
-_ANOTHER = "name another folder with --data-dir or MIRRORBENCH_DATA"
-_DOWNLOAD_LIMIT = 1 << 30  # of a file whose size is not known
+_ANOTHER_FOLDER_HINT = "name another folder with --data-dir or MIRRORBENCH_DATA"
+_DOWNLOAD_LIMIT = 1 << 30
+"""Limit in bytes on a download of unknown size."""
 # Without "identity" a server may compress the response, and the bytes would differ from the file.
 _HEADERS = {
     "User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)",
     "Accept-Encoding": "identity",
 }
+# Beginnings of the names of Arrow's types that JSON has.
+_JSON_TYPES = ("string", "large_string", "bool", "int", "uint", "float")
 
 
 class _LimitedWriter:
     """Writes a download to a file, and stops it when it exceeds the expected size."""
 
     def __init__(self, sink: IO[bytes], limit: int) -> None:
-        self._sink, self._limit = sink, limit
-        self._done = 0
+        self._sink = sink
+        self._limit = limit
+        self._n_bytes = 0
         self.flush = sink.flush
 
     def write(self, piece: bytes) -> int:
-        self._done += len(piece)
-        if self._done > self._limit:
+        self._n_bytes += len(piece)
+        if self._n_bytes > self._limit:
             raise DataUnavailableError(
                 f"sends more than the {self._limit} bytes that were expected"
             )
@@ -70,33 +74,38 @@ def fetching(parent: Path) -> Iterator[Fetcher]:
             prefix=".fetch-", dir=parent, ignore_cleanup_errors=True
         )
     except OSError as error:
-        raise unwritable(f"Cannot write to {parent}", error, _ANOTHER) from error
+        raise unwritable(f"Cannot write to {parent}", error, _ANOTHER_FOLDER_HINT) from error
     with temporary as folder:
         yield Fetcher(Path(folder))
 
 
 class Fetcher:
-    """Fetches the files of one command: it downloads each archive once, and asks no unreachable host again."""
+    """Fetches the files of one command; it downloads each archive once, and tries no unreachable host again."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._archives: dict[str, Path] = {}
-        self.unreachable: dict[str, None] = {}
+        self.unreachable: dict[str, None] = {}  # hosts, in the order of the failures
 
     def fetch(self, file: DataFile, target: Path) -> tuple[Source | None, list[str]]:
-        """Write a file to ``target`` from the first source that has it; return that source and errors of others."""
+        """Write a file to ``target`` from the first source that has it.
+
+        Returns that source (``None`` if there is none), and a message for each source that failed before.
+        """
         failures: list[str] = []
         for source in file.sources:
             try:
-                got = self._get(source, file)
-                if file.sha256 and (sha256 := sha256_of(got)) != file.sha256:
-                    raise DataUnavailableError(
-                        f"is another file (sha256 {sha256}, expected {file.sha256})"
-                    )
+                path = self._get(source, file)
+                if file.sha256:
+                    sha256 = sha256_of(path)
+                    if sha256 != file.sha256:
+                        raise DataUnavailableError(
+                            f"is another file (sha256 {sha256}, expected {file.sha256})"
+                        )
                 with writing(target) as sink:
-                    sink.writelines(pieces(got))
+                    sink.writelines(pieces(path))
             except StorageError:
-                raise
+                raise  # a full disk or a read-only folder fails for every source
             except MirrorbenchError as error:
                 failures.append(f"{source.describe()}: {error.message}")
             else:
@@ -104,25 +113,26 @@ class Fetcher:
         return None, failures
 
     def _get(self, source: Source, file: DataFile) -> Path:
+        """Return the path of a file in place, or of a temporary copy from its source."""
         if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
                 raise DataUnavailableError("the file is not there")
             return source.location
-        got = self._folder / "file"
+        copy = self._folder / "file"
         if isinstance(source, ArchiveSource):
             if source.url not in self._archives:
-                whole = _DOWNLOAD_LIMIT if source.size is None else source.size
-                self._archives[source.url] = self._download(source.url, source.sha256, whole)
-            limit = MEMBER_LIMIT if file.size is None else file.size
-            extract_member(self._archives[source.url], source.member, got, limit)
-        elif isinstance(source, DatasetSource):
-            with got.open("wb") as sink:
+                archive_limit = _DOWNLOAD_LIMIT if source.size is None else source.size
+                archive = self._download(source.url, source.sha256, archive_limit)
+                self._archives[source.url] = archive
+            member_limit = MEMBER_LIMIT if file.size is None else file.size
+            extract_member(self._archives[source.url], source.member, copy, member_limit)
+            return copy
+        if isinstance(source, DatasetSource):
+            with copy.open("wb") as sink:
                 write_split(source, _LimitedWriter(sink, _DOWNLOAD_LIMIT).write)
-        else:
-            return self._download(
-                source.describe(), file.sha256, _DOWNLOAD_LIMIT if file.size is None else file.size
-            )
-        return got
+            return copy
+        limit = _DOWNLOAD_LIMIT if file.size is None else file.size
+        return self._download(source.describe(), file.sha256, limit)
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:
         host = urlsplit(url).netloc
@@ -132,16 +142,22 @@ class Fetcher:
         import requests
 
         pooch.get_logger().setLevel("ERROR")  # its messages on stderr would break progress displays
-        get = pooch.HTTPDownloader(chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS)
+        downloader = pooch.HTTPDownloader(
+            chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS
+        )
 
         def download(url: str, output_file: str, registry: Any) -> None:
             with open(output_file, "wb") as sink:
-                get(url, _LimitedWriter(sink, limit), registry)
+                downloader(url, _LimitedWriter(sink, limit), registry)
 
         name = hashlib.sha256(url.encode()).hexdigest()
-        known = {name: f"sha256:{sha256}" if sha256 else None}
+        checksum = f"sha256:{sha256}" if sha256 else None
         registry = pooch.create(
-            self._folder, base_url="", registry=known, urls={name: url}, retry_if_failed=1
+            self._folder,
+            base_url="",
+            registry={name: checksum},
+            urls={name: url},
+            retry_if_failed=1,
         )
         try:
             return Path(registry.fetch(name, downloader=download))
@@ -150,17 +166,20 @@ class Fetcher:
             raise DataUnavailableError(
                 f"{host} cannot be reached ({type(error).__name__})"
             ) from error
-        except (
-            requests.RequestException,
-            ValueError,
-        ) as error:  # pooch raises ValueError for a wrong checksum
+        # pooch raises ValueError for a wrong checksum.
+        except (requests.RequestException, ValueError) as error:
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
-            raise unwritable(f"Cannot write to {self._folder}", error, _ANOTHER) from error
+            raise unwritable(
+                f"Cannot write to {self._folder}", error, _ANOTHER_FOLDER_HINT
+            ) from error
 
 
 def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None:
-    """Write a split's strings, numbers, booleans and class labels as JSON lines; a copy stays in ``HF_HOME``."""
+    """Write the columns of a split that hold strings, numbers, booleans or class labels as JSON lines.
+
+    The library ``datasets`` keeps a copy of the data set in ``HF_HOME``.
+    """
     try:
         import datasets
     except ImportError as error:
@@ -173,7 +192,7 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
         raise DataUnavailableError(
             f"a folder {source.repo} lies here, which the library would read instead"
         )
-    noisy = datasets.is_progress_bar_enabled()
+    had_progress_bars = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
     config = source.config or None
     try:
@@ -186,18 +205,17 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
             f"the library datasets says: {type(error).__name__}: {reason}"
         ) from error
     finally:
-        if noisy:
+        if had_progress_bars:
             datasets.enable_progress_bars()
-    json_types = ("string", "large_string", "bool", "int", "uint", "float")
-    kept = [
-        name
-        for name, feature in rows.features.items()
-        if isinstance(feature, datasets.ClassLabel)
-        or (isinstance(feature, datasets.Value) and str(feature.dtype).startswith(json_types))
-    ]
-    if not kept:
+    columns = []
+    for name, feature in rows.features.items():
+        is_label = isinstance(feature, datasets.ClassLabel)
+        is_value = isinstance(feature, datasets.Value)
+        if is_label or (is_value and str(feature.dtype).startswith(_JSON_TYPES)):
+            columns.append(name)
+    if not columns:
         raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
-    for row in rows.select_columns(kept):
+    for row in rows.select_columns(columns):
         write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 
 
@@ -214,28 +232,32 @@ def unavailable(
     """
     sources = [source for file in files for source in file.sources]
     places = list(dict.fromkeys(source.place for source in sources))
-    origin = "Tried:" if failures else "It comes from:" if places else "No source of it is known."
-    message = [
-        f"The data of {card.name!r} ({card.title}) is not complete; missing: {', '.join(file.path for file in files)}.",
-        *(
-            []
-            if failures
-            else ["Nothing was fetched: downloads are off (--offline, or a dry run)."]
-        ),
-        origin,
-        *(f"  - {line}" for line in failures or places),
-        f"Licence: {card.licence} {card.licence_url}".rstrip(),
-        *([f"Note: {card.notes}"] if card.notes else []),
-    ]
-    of_hub = dict.fromkeys(
-        source.describe() for source in sources if isinstance(source, DatasetSource)
+    hub_ids = list(
+        dict.fromkeys(source.describe() for source in sources if isinstance(source, DatasetSource))
     )
-    hint = "Take it from a folder that holds the original files or archives:  mirrorbench data import DIR\n"
-    if of_hub:
-        hint = f"Fetch it where there is a network:  mirrorbench data fetch {' '.join(of_hub)}\n"
+
+    missing = ", ".join(file.path for file in files)
+    lines = [f"The data of {card.name!r} ({card.title}) is not complete; missing: {missing}."]
+    if failures:
+        lines.append("Tried:")
+        lines += [f"  - {failure}" for failure in failures]
+    else:
+        lines.append("Nothing was fetched: downloads are off (--offline, or a dry run).")
+        lines.append("It comes from:" if places else "No source of it is known.")
+        lines += [f"  - {place}" for place in places]
+    lines.append(f"Licence: {card.licence} {card.licence_url}".rstrip())
+    if card.notes:
+        lines.append(f"Note: {card.notes}")
+
+    fetch_hint = "Fetch it where there is a network:  mirrorbench data fetch"
+    import_hint = "Take it from a folder that holds the original files or archives:  mirrorbench data import DIR"
+    if hub_ids:  # a split of the hub is fetched by its id; it has no original file to import
+        hints = [f"{fetch_hint} {' '.join(hub_ids)}"]
     elif places:
-        hint = f"Fetch it where there is a network:  mirrorbench data fetch {card.name}\n" + hint
-    hint += f"Its home page: {card.homepage}" if card.homepage else ""
-    return DataUnavailableError(
-        "\n".join(message), hint.rstrip(), (Lack("data", card.name, tuple(unreachable)),)
-    )
+        hints = [f"{fetch_hint} {card.name}", import_hint]
+    else:
+        hints = [import_hint]
+    if card.homepage:
+        hints.append(f"Its home page: {card.homepage}")
+    lack = Lack("data", card.name, tuple(unreachable))
+    return DataUnavailableError("\n".join(lines), "\n".join(hints), (lack,))
