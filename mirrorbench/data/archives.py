@@ -1,7 +1,7 @@
-"""Single members of tar and zip archives and Debian packages.
+"""Reads single members of tar and zip archives and Debian packages.
 
-Regular files are read one by one, each up to a size limit, and nothing is unpacked: an archive cannot write outside a
-folder, create links or devices, or fill the disk.
+Only regular files are read, one by one and each up to a size limit. Nothing is unpacked: an archive cannot write
+outside a folder, create links or devices, or fill the disk.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ MEMBER_LIMIT = 64 << 20
 """Limit in bytes on a member of unknown size."""
 
 _CHUNK = 1 << 20
-_AR = b"!<arch>\n"
+_AR = b"!<arch>\n"  # the beginning of an ar archive
+# What the readers of archives raise for a damaged file.
 _DAMAGED = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -43,10 +44,10 @@ class Archive:
     """An open archive.
 
     Attributes:
-        path: of the archive.
-        sizes: of its regular files in bytes, without links, devices and encrypted members; of several with one name it is
-            the last, as for other programs.
-        opener: opens one of these.
+        path: path of the archive.
+        sizes: size in bytes of each regular file, without links, devices and encrypted members. If several members have
+            the same name, the last one counts, as for other programs.
+        opener: opens a member of ``sizes``.
         encrypted: names of the encrypted members.
     """
 
@@ -57,26 +58,26 @@ class Archive:
 
     def find(self, name: str) -> str:
         """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
-        exact = [member for member in self.sizes if member.removeprefix("./") == name]
-        members = exact or [member for member in self.sizes if member.endswith("/" + name)]
+        members = [member for member in self.sizes if member.removeprefix("./") == name]
+        if not members:
+            members = [member for member in self.sizes if member.endswith("/" + name)]
         if len(members) != 1:
             problem = "no regular file" if not members else f"{len(members)} files"
             raise DataFormatError(f"{self.path} holds {problem} named {name!r}.")
-        path = PurePosixPath(members[0])
-        if path.is_absolute() or ".." in path.parts or "\\" in members[0]:
-            raise DataFormatError(
-                f"{self.path}: the member {members[0]!r} points outside the archive."
-            )
-        return members[0]
+        member = members[0]
+        path = PurePosixPath(member)
+        if path.is_absolute() or ".." in path.parts or "\\" in member:
+            raise DataFormatError(f"{self.path}: the member {member!r} points outside the archive.")
+        return member
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
         """Read a member in pieces; more than ``limit`` bytes are a ``DataIntegrityError``."""
-        done = 0
+        n_bytes = 0
         try:
             with self.opener(member) as stream:
                 while chunk := stream.read(_CHUNK):
-                    done += len(chunk)
-                    if done > limit:
+                    n_bytes += len(chunk)
+                    if n_bytes > limit:
                         raise DataIntegrityError(
                             f"{self.path}: {member} yields more than {limit} bytes."
                         )
@@ -85,19 +86,21 @@ class Archive:
             raise DataFormatError(f"{self.path}: {member} is damaged ({error}).") from error
 
 
-def _of_zip(path: Path, archive: zipfile.ZipFile) -> Archive:
+def _zip_archive(path: Path, archive: zipfile.ZipFile) -> Archive:
     members: dict[str, zipfile.ZipInfo] = {}
     for info in archive.infolist():
+        # The Unix mode; its file type is 0 if another system wrote the archive.
         mode = info.external_attr >> 16
-        if not info.filename or info.is_dir() or (stat.S_IFMT(mode) and not stat.S_ISREG(mode)):
-            continue  # files without a name, folders, links, devices
+        is_link_or_device = stat.S_IFMT(mode) and not stat.S_ISREG(mode)
+        if not info.filename or info.is_dir() or is_link_or_device:
+            continue
         members[info.filename] = info
     encrypted = tuple(name for name, info in members.items() if info.flag_bits & 0x1)
     sizes = {name: info.file_size for name, info in members.items() if name not in encrypted}
     return Archive(path, sizes, lambda name: archive.open(members[name]), encrypted)
 
 
-def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
+def _tar_archive(path: Path, archive: tarfile.TarFile) -> Archive:
     members: dict[str, tarfile.TarInfo] = {}
     for info in archive:
         if info.isreg() and not info.issparse():
@@ -107,7 +110,7 @@ def _of_tar(path: Path, archive: tarfile.TarFile) -> Archive:
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """The tar archive inside a Debian package; any other stream itself."""
+    """Return the tar archive inside a Debian package, or the stream itself if it is no package."""
     # An ``ar`` archive: members with headers of 60 bytes, their size at 48, at even offsets (manual pages deb, ar).
     if stream.read(len(_AR)) != _AR:
         stream.seek(0)
@@ -128,20 +131,19 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; its content shows the type."""
+    """Open a tar (also compressed) or zip archive or a Debian package; the type is found by content, not by name."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:
         try:
             if zipfile.is_zipfile(path):
-                opened = _of_zip(path, stack.enter_context(zipfile.ZipFile(path)))
+                opened = _zip_archive(path, stack.enter_context(zipfile.ZipFile(path)))
             else:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
-                opened = _of_tar(
-                    path, stack.enter_context(tarfile.open(fileobj=stream, mode="r:*"))
-                )
+                tar = stack.enter_context(tarfile.open(fileobj=stream, mode="r:*"))
+                opened = _tar_archive(path, tar)
         except _DAMAGED as error:
-            reason = " ".join(str(error).split())  # tarfile has a line for each compression
+            reason = " ".join(str(error).split())  # tarfile writes a line for each compression
             problem = (
                 f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
             )

@@ -1,4 +1,4 @@
-"""Corpora that are generated: random strings, and words by frequency."""
+"""Generated corpora: random strings, and words by frequency."""
 
 from __future__ import annotations
 
@@ -12,13 +12,18 @@ from mirrorbench.data.corpora import SIZE, GeneratedCorpus
 
 N_BUCKETS = 10
 """Number of buckets of ``SIZE`` words: the paper splits the 100k most frequent words (Figure 8)."""
-SHORTEST, LONGEST = 3, 12
-"""Fewest and most characters of a random string, as in most of the paper's 10k English words; it has no numbers."""
-WORDS, WORD = (5, 18), (2, 8)
-"""Fewest and most words of a random sentence, and characters of a word, as in four fifths of the paper's 10k sentences;
-it has no numbers."""
+# The paper gives no lengths of its random strings. These are the lengths of most of its 10k English words, and of four
+# fifths of its 10k sentences.
+SHORTEST = 3
+"""Fewest characters of a random string."""
+LONGEST = 12
+"""Most characters of a random string."""
+WORDS = (5, 18)
+"""Fewest and most words of a random sentence."""
+WORD = (2, 8)
+"""Fewest and most characters of a word in a random sentence."""
 LONGEST_LIST = 200_000
-"""Most words in each language's long list: a common number for static vectors."""
+"""Most words in each language's long list: a common size of vocabularies of static vectors."""
 LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
 """Languages of the long lists: languages of the papers' lexical tasks that wordfreq has."""
 _Draw = Callable[[], float]
@@ -35,28 +40,32 @@ def random_sentences() -> list[str]:
 
     "We did a similar experiment on the sentence-level and observed similar trends."
     """
-    return _distinct(
-        lambda draw: " ".join(_random_word(draw, WORD) for _ in range(_between(draw, WORDS)))
-    )
+    return _distinct(_random_sentence)
 
 
-def _distinct(text: Callable[[_Draw], str]) -> list[str]:
-    """``SIZE`` distinct texts, the same on every machine: Python guarantees the sequence of ``random()`` only."""
-    draw = random.Random(2021).random
+def _distinct(random_text: Callable[[_Draw], str]) -> list[str]:
+    """Return ``SIZE`` distinct texts, the same on every machine."""
+    draw = random.Random(2021).random  # Python guarantees the sequence of this method only
     distinct: dict[str, None] = {}
     while len(distinct) < SIZE:
-        distinct[text(draw)] = None
+        distinct[random_text(draw)] = None
     return list(distinct)
 
 
-def _between(draw: _Draw, ends: tuple[int, int]) -> int:
-    return ends[0] + int(draw() * (ends[1] - ends[0] + 1))
+def _random_integer(draw: _Draw, bounds: tuple[int, int]) -> int:
+    """Return an integer between two bounds, both included."""
+    low, high = bounds
+    return low + int(draw() * (high - low + 1))
 
 
 def _random_word(draw: _Draw, lengths: tuple[int, int]) -> str:
-    return "".join(
-        _CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(_between(draw, lengths))
-    )
+    length = _random_integer(draw, lengths)
+    return "".join(_CHARACTERS[int(draw() * len(_CHARACTERS))] for _ in range(length))
+
+
+def _random_sentence(draw: _Draw) -> str:
+    n_words = _random_integer(draw, WORDS)
+    return " ".join(_random_word(draw, WORD) for _ in range(n_words))
 
 
 def frequent_words(bucket: int) -> Sequence[str]:
@@ -65,7 +74,8 @@ def frequent_words(bucket: int) -> Sequence[str]:
     The paper counts in Wikipedia and released only the first bucket. These are from wordfreq's large list, which counts
     in Wikipedia and other sources and no longer changes; ties are in alphabetical order.
     """
-    return top_words("en", SIZE * N_BUCKETS)[bucket * SIZE : (bucket + 1) * SIZE]
+    words = top_words("en", SIZE * N_BUCKETS)
+    return words[bucket * SIZE : (bucket + 1) * SIZE]
 
 
 def top_words(language: str, n: int) -> Sequence[str]:
@@ -90,7 +100,9 @@ def generated_corpora() -> Iterator[GeneratedCorpus]:
         "random-sentences", "10k random strings as long as sentences", random_sentences
     )
     for bucket in range(N_BUCKETS):
-        low, high = bucket * SIZE // 1000, (bucket + 1) * SIZE // 1000
+        # Ranks in thousands.
+        low = bucket * SIZE // 1000
+        high = (bucket + 1) * SIZE // 1000
         title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
         yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
     for language in LANGUAGES:

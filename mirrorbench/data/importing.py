@@ -1,8 +1,8 @@
 """Imports original files from a user's folder, under any names and paths.
 
-A file is recognised by size and SHA-256, also in archives. If no checksum is published, it is recognised by its path:
-that in its card, or its name in a folder named after the card. It is then adopted if the card's parser reads it and it
-has the published number of items, where one is known.
+A file is recognised by size and SHA-256, also in archives. If its checksum is not published, it is recognised by its
+path: the path in its card, or the file's name in a folder named after the card. It is then adopted if the card's parser
+reads it and it has the published number of items, where one is known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from mirrorbench.data.store import DataStore
 from mirrorbench.storage.files import writing
 
 ARCHIVES = (".zip", ".tar", ".tgz", ".tar.gz", ".tar.xz", ".tar.bz2", ".deb")
-"""Endings of the names of archives that are searched."""
+"""Name endings of archives that are searched."""
 ARCHIVE_LIMIT = 256 << 20
 """Limit in bytes on an archive that is searched, unless a card knows its checksum."""
 
@@ -61,7 +61,8 @@ class ImportReport:
     Attributes:
         n_files: number of files examined.
         n_imported: number of files added to the store.
-        problems: unreadable archives, and files with the name of a card's file that were not adopted, with reasons.
+        problems: messages about unreadable archives, and about files that have the name of a card's file but were not
+            adopted.
     """
 
     folder: Path
@@ -79,7 +80,8 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
-    folder = folder.resolve()  # compared paths begin with the folder's name, and "." has none
+    # Paths are compared from the folder's name on, and "." has none.
+    folder = folder.resolve()
     with tempfile.TemporaryDirectory(prefix="mirrorbench-import-") as staging:
         importer = _Importer(store, cards.values(), Path(staging))
         n_files = 0
@@ -92,7 +94,8 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
     return ImportReport(folder, outcome, n_files, len(importer.imported), importer.problems)
 
 
-_Place = tuple[str, str]  # in the store: a folder, and a path in it
+_Place = tuple[str, str]
+"""A place in the store: a card's folder, and a path in it."""
 
 
 class _Candidate(NamedTuple):
@@ -104,41 +107,51 @@ class _Candidate(NamedTuple):
 
 
 class _Importer:
-    """Indexes the files of the cards by size, by checksum, and by path if the checksum is not published."""
+    """Recognises the files of cards: by size and checksum, or by path if the checksum is not published."""
 
     def __init__(self, store: DataStore, cards: Iterable[Card], staging: Path) -> None:
-        self._store, self._staging = store, staging
+        self._store = store
+        self._staging = staging
         self.imported: set[_Place] = set()
-        self._candidates: dict[
-            _Place, dict[str, _Candidate]
-        ] = {}  # files without a published checksum, by their own
-        self._refused: dict[str, str] = {}  # by name
+        # Files without a published checksum, by place in the store and by their own checksum.
+        self._candidates: dict[_Place, dict[str, _Candidate]] = {}
         self._problems: list[str] = []
-        files = [(card, file) for card in cards for file in card.files]
-        self._sizes = {file.size for _, file in files if file.size is not None}
-        self._archives = {
-            s.sha256 for _, file in files for s in file.sources if isinstance(s, ArchiveSource)
-        }
+        self._refusals: dict[str, str] = {}  # messages by the name of the candidate
+
+        self._sizes: set[int] = set()
+        self._archive_checksums: set[str] = set()
         self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
         self._by_path: dict[str, set[_Place]] = {}
-        for card, file in files:
-            if file.size is not None:
-                self._by_sha256.setdefault(file.sha256, []).append((card, file))
-                continue
-            for path in (file.path, f"{card.name}/{PurePosixPath(file.path).name}"):
-                self._by_path.setdefault(path.lower(), set()).add((card.folder, file.path))
+        for card in cards:
+            for file in card.files:
+                self._index(card, file)
+
+    def _index(self, card: Card, file: DataFile) -> None:
+        for source in file.sources:
+            if isinstance(source, ArchiveSource):
+                self._archive_checksums.add(source.sha256)
+        if file.size is not None:
+            self._sizes.add(file.size)
+            self._by_sha256.setdefault(file.sha256, []).append((card, file))
+            return
+        name_in_folder = f"{card.name}/{PurePosixPath(file.path).name}"
+        for path in (file.path, name_in_folder):
+            self._by_path.setdefault(path.lower(), set()).add((card.folder, file.path))
 
     @property
     def problems(self) -> tuple[str, ...]:
-        return (*self._problems, *self._refused.values())
+        return (*self._problems, *self._refusals.values())
 
     def examine(self, path: Path, name: str) -> None:
-        """Take a file, and the members of an archive; ``name`` is its path from the folder's name on."""
+        """Take a file if it may be a card's, and likewise the members of an archive.
+
+        ``name`` is the file's path, from the name of the imported folder on.
+        """
         size = path.stat().st_size
         if size in self._sizes or self._places(name):
             self._take(path, name, str(path))
         if path.name.lower().endswith(ARCHIVES):
-            if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archives:
+            if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archive_checksums:
                 self._problems.append(
                     f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB"
                 )
@@ -151,37 +164,41 @@ class _Importer:
     def _examine_members(self, path: Path) -> None:
         with open_archive(path) as archive:
             for name, size in archive.sizes.items():
-                if (named := self._places(name)) or size in self._sizes:
-                    # Not under the member's own name, which may be ".", ".." or too long; parsers look for .gz alone.
-                    staged = (
-                        Path(tempfile.mkdtemp(dir=self._staging))
-                        / f"member{'.gz' * name.endswith('.gz')}"
-                    )
-                    with staged.open("wb") as sink:
-                        sink.writelines(archive.read(name, MEMBER_LIMIT if named else size))
-                    self._take(staged, name, f"{path}: {name}")
-                    if not named:
-                        staged.unlink()
+                is_named = bool(self._places(name))
+                if not is_named and size not in self._sizes:
+                    continue
+                # Not under the member's own name, which may be ".", ".." or too long; parsers look for .gz alone.
+                suffix = ".gz" if name.endswith(".gz") else ""
+                copy = Path(tempfile.mkdtemp(dir=self._staging)) / f"member{suffix}"
+                with copy.open("wb") as sink:
+                    sink.writelines(archive.read(name, MEMBER_LIMIT if is_named else size))
+                self._take(copy, name, f"{path}: {name}")
+                # A copy that may be a candidate is still needed.
+                if not is_named:
+                    copy.unlink()
 
     def _places(self, name: str) -> set[_Place]:
-        """The places in the store of files without a published checksum that have this path."""
+        """Return the places in the store of files without a published checksum whose path ``name`` ends in."""
         parts = name.lower().split("/")
-        return {
-            target
-            for start in range(len(parts))
-            for target in self._by_path.get("/".join(parts[start:]), ())
-        }
+        places: set[_Place] = set()
+        for start in range(len(parts)):
+            places |= self._by_path.get("/".join(parts[start:]), set())
+        return places
 
     def _take(self, path: Path, name: str, shown: str) -> None:
-        """Copy a file of known checksum to its places in the store; remember one known only by its path."""
+        """Copy a file to the store if its checksum is published; otherwise remember it as a candidate, by its path.
+
+        ``shown`` is its name in messages.
+        """
         candidate = _Candidate(path, sha256_of(path), shown)
-        if known := self._by_sha256.get(candidate.sha256):  # whatever the file's name
-            for card, file in known:
+        files = self._by_sha256.get(candidate.sha256)  # whatever the file's name
+        if files:
+            for card, file in files:
                 if self._store.state(card, file) == "missing":
                     self._copy(card, file, candidate)
             return
-        for target in self._places(name):
-            self._candidates.setdefault(target, {}).setdefault(candidate.sha256, candidate)
+        for place in self._places(name):
+            self._candidates.setdefault(place, {}).setdefault(candidate.sha256, candidate)
 
     def _copy(self, card: Card, file: DataFile, candidate: _Candidate) -> None:
         with writing(self._store.root / card.folder / file.path) as sink:
@@ -191,49 +208,53 @@ class _Importer:
 
     def adopt_candidates(self, card: Card) -> None:
         """Adopt, for each file of a card without a published checksum, the first candidate that its parser reads."""
-        held = self._store.present(card)
-        rest: dict[DataFile, list[_Candidate]] = {}
+        stored = self._store.present(card)
+        undecided: dict[DataFile, list[_Candidate]] = {}
         for file in card.files:
-            candidates = [*self._candidates.get((card.folder, file.path), {}).values()]
+            candidates = list(self._candidates.get((card.folder, file.path), {}).values())
             if not candidates or self._store.state(card, file) != "missing":
                 continue
-            if not any(self._adopt(card, held, {file: candidate}) for candidate in candidates):
-                rest[file] = candidates
-        # Some files are only parsed together, such as labels and items: candidates of one folder are tried together.
-        for folder in dict.fromkeys(
-            candidate.path.parent for candidates in rest.values() for candidate in candidates
-        ):
-            files = {
-                f: next((c for c in some if c.path.parent == folder), some[0])
-                for f, some in rest.items()
+            if not any(self._adopt(card, stored, {file: candidate}) for candidate in candidates):
+                undecided[file] = candidates
+
+        # Some files are parsed only together, such as labels and items: try the candidates of one folder together.
+        folders: dict[Path, None] = {}
+        for candidates in undecided.values():
+            folders.update(dict.fromkeys(candidate.path.parent for candidate in candidates))
+        for folder in folders:
+            chosen = {
+                file: _candidate_in(folder, candidates) for file, candidates in undecided.items()
             }
-            if self._adopt(card, held, files):
+            if self._adopt(card, stored, chosen):
                 break
 
-    def _adopt(self, card: Card, held: dict[str, Path], files: dict[DataFile, _Candidate]) -> bool:
-        """Copy files if the card's parser reads them together with the stored ones (``held``), which they then join."""
-        joined = held | {file.path: candidate.path for file, candidate in files.items()}
+    def _adopt(
+        self, card: Card, stored: dict[str, Path], files: dict[DataFile, _Candidate]
+    ) -> bool:
+        """Copy files if the card's parser reads them together with the ``stored`` ones, to which they are then added."""
+        paths = stored | {file.path: candidate.path for file, candidate in files.items()}
         try:
-            n = self._store.count_items(card, joined)
-            published = [file.rows for file in card.files if file.path in joined]
-            if all(published) and n != sum(published):
-                raise DataFormatError(f"{n} items, not the published {sum(published)}")
+            n_items = self._store.count_items(card, paths)
+            published = [file.rows for file in card.files if file.path in paths]
+            if all(published) and n_items != sum(published):
+                raise DataFormatError(f"{n_items} items, not the published {sum(published)}")
         except MirrorbenchError as error:
             for file, candidate in files.items():
-                reason = error.message.replace(str(candidate.path), candidate.name).removeprefix(
-                    f"{candidate.name}: "
-                )
-                self._refused[candidate.name] = (
+                # Name the user's file, not a temporary copy of an archive's member, and only once.
+                reason = error.message.replace(str(candidate.path), candidate.name)
+                reason = reason.removeprefix(f"{candidate.name}: ")
+                self._refusals[candidate.name] = (
                     f"{candidate.name}: not taken as {file.path} of {card.name}: {reason}"
                 )
             return False
         for file, candidate in files.items():
-            self._refused.pop(candidate.name, None)
+            self._refusals.pop(candidate.name, None)
             self._copy(card, file, candidate)
-            held[file.path] = candidate.path
+            stored[file.path] = candidate.path
         return True
 
     def outcome(self, card: Card) -> CardImport:
+        """Return the state of a card in the store."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(
@@ -243,19 +264,29 @@ class _Importer:
         unverified = tuple(
             file.path for file in card.files if file.unverified and states[file.path] == "present"
         )
-        state: Literal["complete", "unverified", "incomplete", "absent"] = (
-            "unverified" if unverified else "complete"
-        )
-        if missing or altered:
-            state = "absent" if set(states.values()) == {"missing"} else "incomplete"
+        state: Literal["complete", "unverified", "incomplete", "absent"]
+        if not missing and not altered:
+            state = "unverified" if unverified else "complete"
+        elif set(states.values()) == {"missing"}:
+            state = "absent"
+        else:
+            state = "incomplete"
         imported = tuple(
             file.path for file in card.files if (card.folder, file.path) in self.imported
         )
         return CardImport(card.name, state, imported, missing, altered, unverified)
 
 
+def _candidate_in(folder: Path, candidates: list[_Candidate]) -> _Candidate:
+    """Return the first candidate in a folder, or the first of all if the folder has none."""
+    for candidate in candidates:
+        if candidate.path.parent == folder:
+            return candidate
+    return candidates[0]
+
+
 def _walk(folder: Path, store_root: Path) -> Iterator[Path]:
-    """The regular files under a folder in a fixed order, except those of the store."""
+    """Yield the readable regular files under a folder in a fixed order, except those of the store."""
     root = store_root.resolve()
     for parent, subfolders, names in os.walk(folder):
         subfolders[:] = sorted(name for name in subfolders if Path(parent, name).resolve() != root)

@@ -166,8 +166,8 @@ class Fetcher:
             raise DataUnavailableError(
                 f"{host} cannot be reached ({type(error).__name__})"
             ) from error
-        # pooch raises ValueError for a wrong checksum.
         except (requests.RequestException, ValueError) as error:
+            # pooch raises ValueError for a wrong checksum.
             raise DataUnavailableError(" ".join(str(error).split())) from error
         except OSError as error:
             raise unwritable(

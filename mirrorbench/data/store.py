@@ -45,7 +45,7 @@ _logger = logging.getLogger(__name__)
 
 
 class FileRecord(msgspec.Struct, frozen=True):
-    """A hashed file; another size or modification time means that it may have changed since."""
+    """The record of a hashed file; a file whose size or modification time differs is hashed again."""
 
     size: int
     mtime_ns: int
@@ -55,7 +55,8 @@ class FileRecord(msgspec.Struct, frozen=True):
 
 def data_root() -> Path:
     """Return the store's folder: ``MIRRORBENCH_DATA``, or the platform's user data directory."""
-    if configured := os.environ.get("MIRRORBENCH_DATA"):
+    configured = os.environ.get("MIRRORBENCH_DATA")
+    if configured:
         return Path(configured).expanduser()
     import platformdirs
 
@@ -87,33 +88,39 @@ class DataStore:
     def resolve(self, card: Card) -> ResolvedData:
         """Return the data of the split that the card scores; missing files are fetched unless ``offline``.
 
-        The converted copy is used if the originals are missing and it is present, or if no source of the originals can
-        be reached. It is never used silently: a warning is logged, and ``checksums`` names it.
+        The converted copy is used if it is present and the originals are missing, or if no source of the originals can
+        be reached. A warning is logged then, and ``checksums`` names the copy.
 
         Raises:
             DataUnavailableError: the data are missing and cannot be fetched.
             DataIntegrityError: a file is truncated or altered.
         """
-        known = self._resolved.get(card.name)
-        if known and known[0] == card:
-            return known[1]
+        data = self._resolved_data(card)
+        if data is not None:
+            return data
         originals = card.files_of(card.split)
         if not self._complete(card, originals) and not self._only_copy(card):
             self.fetch(card, card.split)
-        files, parser, options = originals, card.parser, dict(card.options)
+
+        files = originals
+        parser = card.parser
+        options = dict(card.options)
         if card.converted and self._only_copy(card):
-            identity = card.converted.identity
             _logger.warning(
-                "%s: scored on a converted copy (%s), not the originals.", card.name, identity
+                "%s: scored on a converted copy (%s), not the originals.",
+                card.name,
+                card.converted.identity,
             )
-            files, parser, options = (card.converted.file,), "table", card.converted.options
+            files = (card.converted.file,)
+            parser = "table"
+            options = card.converted.options
         paths = self._collect(card, files)
         data = ResolvedData(paths, parser, options, self.checksums(card))
         self._resolved[card.name] = card, data
         return data
 
     def items(self, card: Card) -> list[Any]:
-        """Parse the files of the split that the card scores; returns the items in file order.
+        """Parse the files of the split that the card scores to items, in file order.
 
         Raises:
             DataUnavailableError, DataIntegrityError: as ``resolve``.
@@ -124,36 +131,39 @@ class DataStore:
         return parse(self.parsers.entry(data.parser), data.files, data.options)
 
     def count_items(self, card: Card, files: Mapping[str, Path]) -> int:
-        """Count items; a ``DataFormatError`` if the parser fails, or a corpus has fewer texts than its card takes."""
-        n = len(parse(self.parsers.entry(card.parser), files, card.options))
-        wanted = whole_number(card.options, "take", 1)
-        if n < wanted:
-            raise DataFormatError(
-                f"{', '.join(map(str, files.values()))}: {n} items, not {wanted}."
-            )
-        return n
+        """Count the items of files.
+
+        Raises:
+            DataFormatError: the parser fails, or a corpus has fewer texts than its card takes.
+        """
+        n_items = len(parse(self.parsers.entry(card.parser), files, card.options))
+        n_required = whole_number(card.options, "take", 1)
+        if n_items < n_required:
+            paths = ", ".join(map(str, files.values()))
+            raise DataFormatError(f"{paths}: {n_items} items, not {n_required}.")
+        return n_items
 
     def checksums(self, card: Card) -> dict[str, str]:
         """Return the identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
 
-        For a file without a known checksum it is ``unverified:`` and the checksum of the first fetch, and before that
-        ``unverified``: take the identity of a result after ``resolve``.
+        A file without a published checksum has ``unverified:`` and the checksum of its first fetch, and before that
+        fetch ``unverified`` only. Therefore take the identity of a result after ``resolve``.
         """
-        known = self._resolved.get(card.name)
-        if known and known[0] == card:
-            return dict(known[1].checksums)
+        data = self._resolved_data(card)
+        if data is not None:
+            return dict(data.checksums)
         if card.converted and self._only_copy(card):
             return {card.converted.identity: self._recorded(card, card.converted.file)}
-        held = self._present(card, card.files_of(card.split))
-        return {file.path: file.sha256 or self._recorded(card, file) for file in held}
+        files = self._without_missing_optional(card, card.files_of(card.split))
+        return {file.path: file.sha256 or self._recorded(card, file) for file in files}
 
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
-        """Fetch missing files, or the converted copy if no source can be reached; returns the verified files by path.
+        """Fetch missing files, or the converted copy if no source can be reached; return the verified files by path.
 
         ``force`` also replaces altered files, which are kept as ``NAME.altered``.
 
         Raises:
-            DataUnavailableError: files are missing and cannot be fetched, or must not be, being ``offline``.
+            DataUnavailableError: files are missing and cannot be fetched, or the store is ``offline``.
             DataIntegrityError: a file is truncated or altered.
         """
         self._forget(card)
@@ -171,12 +181,10 @@ class DataStore:
                 return self._collect(card, (card.converted.file,))
             except DataUnavailableError as second:
                 message = f"{error.message}\nThe converted copy is not available either:\n{second.message}"
-                hosts = dict.fromkeys(
-                    host for lack in (*error.lacks, *second.lacks) for host in lack.hosts
-                )
-                raise DataUnavailableError(
-                    message, error.hint, (Lack("data", card.name, tuple(hosts)),)
-                ) from second
+                lacks = (*error.lacks, *second.lacks)
+                hosts = dict.fromkeys(host for lack in lacks for host in lack.hosts)
+                lack = Lack("data", card.name, tuple(hosts))
+                raise DataUnavailableError(message, error.hint, (lack,)) from second
 
     def status(self, card: Card) -> dict[str, FileState]:
         """Return the state of each original file by path; only changed files are hashed."""
@@ -191,32 +199,35 @@ class DataStore:
         }
 
     def verify(self, card: Card) -> dict[str, FileState]:
-        """Hash every original file again; returns the states as ``status`` does."""
+        """Hash every original file again, and return the states as ``status`` does."""
         self._forget(card)
         records = self._records_of(card)
-        records.update(
-            {path: msgspec.structs.replace(record, mtime_ns=-1) for path, record in records.items()}
-        )
+        for path, record in records.items():
+            # No file has this time, so every file counts as changed.
+            records[path] = msgspec.structs.replace(record, mtime_ns=-1)
         return self.status(card)
 
     def state(self, card: Card, file: DataFile) -> FileState:
-        """Return whether a file is present and intact; hashed only if it changed since it was last hashed."""
+        """Return whether a file is present and intact; it is hashed only if it changed since it was last hashed."""
         path = self._location(card, file)
         if not path.is_file():
             return "missing"
         stat = path.stat()
         if file.size is not None and stat.st_size != file.size:
             return "altered"
-        known = self._records_of(card).get(file.path)
-        if known is None or (known.size, known.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
+        record = self._records_of(card).get(file.path)
+        if record is None or (record.size, record.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
             sha256 = sha256_of(path)
-            if sha256 != (file.sha256 or (known.sha256 if known else sha256)):
+            # Without a published checksum, that of the first fetch is required.
+            recorded_sha256 = record.sha256 if record else sha256
+            if sha256 != (file.sha256 or recorded_sha256):
                 return "altered"
-            known = FileRecord(
-                stat.st_size, stat.st_mtime_ns, sha256, known.source if known else ""
-            )
-            self._remember(card, file, known)
-        return "present" if file.sha256 in ("", known.sha256) else "altered"
+            source = record.source if record else ""
+            record = FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source)
+            self._remember(card, file, record)
+        if file.sha256 and file.sha256 != record.sha256:
+            return "altered"
+        return "present"
 
     def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
         """Record the checksum and the source of a file that was written to ``root/folder/path``."""
@@ -226,18 +237,21 @@ class DataStore:
     def set_aside(self, card: Card, file: DataFile) -> None:
         """Rename a stored file to ``NAME.altered`` (``.altered2`` ...), so that another can replace it."""
         path = self.root / card.folder / file.path
-        kept, number = path.with_name(f"{path.name}.altered"), 1
-        while kept.exists():
+        backup = path.with_name(f"{path.name}.altered")
+        number = 1
+        while backup.exists():
             number += 1
-            kept = path.with_name(f"{path.name}.altered{number}")
+            backup = path.with_name(f"{path.name}.altered{number}")
         try:
-            path.rename(kept)
+            path.rename(backup)
         except OSError as error:
-            raise StorageError(f"Cannot rename {path} to {kept.name}: {error.strerror}.") from error
+            raise StorageError(
+                f"Cannot rename {path} to {backup.name}: {error.strerror}."
+            ) from error
         self._remember(card, file, None)
 
     def _location(self, card: Card, file: DataFile) -> Path:
-        """The path of a file in the store, or in the package or the card's folder if it is not stored."""
+        """Return the path of a file in the store, or in the package or the card's folder if it is not stored."""
         stored = self.root / card.folder / file.path
         if not stored.exists():
             for source in file.sources:
@@ -246,123 +260,141 @@ class DataStore:
         return stored
 
     def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
-        """The files by path; missing ones are fetched."""
-        states = [(file, self.state(card, file)) for file in files]
-        for file, state in states:
+        """Return the paths of files by name, after fetching the missing ones; an altered file is an error."""
+        missing = []
+        for file in files:
+            state = self.state(card, file)
             if state == "altered":
                 raise self._altered(card, file)
-        if missing := [file for file, state in states if state == "missing"]:
+            if state == "missing":
+                missing.append(file)
+        if missing:
             self._fetch(card, missing)
-        return {file.path: self._location(card, file) for file in self._present(card, files)}
+        present = self._without_missing_optional(card, files)
+        return {file.path: self._location(card, file) for file in present}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
         from mirrorbench.data.sources import fetching, unavailable
 
         if self.offline:
-            if needed := [file for file in files if not file.optional]:
-                raise unavailable(card, needed)
+            required = [file for file in files if not file.optional]
+            if required:
+                raise unavailable(card, required)
             return
-        unchecked: dict[Path, str] = {}  # sources
+        sources_to_check: dict[Path, str] = {}
         with fetching(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
                 if target in self._not_found:
                     continue
                 source, failures = fetcher.fetch(file, target)
-                if source:
+                if source is not None:
                     self.adopt(card, file, sha256_of(target), source.describe())
-                    if (
-                        file.unverified
-                        and file in card.files
-                        and not isinstance(source, DatasetSource)
-                    ):
-                        unchecked[target] = source.describe()
+                    # A converted copy is read by another parser; a split of the hub is pinned by its commit.
+                    is_original = file in card.files and not isinstance(source, DatasetSource)
+                    if file.unverified and is_original:
+                        sources_to_check[target] = source.describe()
                 elif file.optional:
                     self._not_found.add(target)
                 else:
                     raise unavailable(card, files[index:], failures, fetcher.unreachable)
-        if unchecked:
-            self._check(card, unchecked)
+        if sources_to_check:
+            self._check(card, sources_to_check)
 
-    def _check(self, card: Card, fetched: dict[Path, str]) -> None:
-        """Delete files without a published checksum that the parser does not read; ``fetched`` holds their sources."""
+    def _check(self, card: Card, sources: dict[Path, str]) -> None:
+        """Check that the parser reads what was fetched without a published checksum, and otherwise delete it.
+
+        ``sources`` maps the fetched files to the sources that they came from.
+        """
         try:
             self.count_items(card, self.present(card))
         except MirrorbenchError as error:
             problem = error.message
             for file in card.files:
-                if (path := self.root / card.folder / file.path) in fetched:
+                path = self.root / card.folder / file.path
+                if path in sources:
                     path.unlink()
                     self._remember(card, file, None)
-                    problem = problem.replace(str(path), fetched[path])
+                    # The deleted file must not be named: name its source instead.
+                    problem = problem.replace(str(path), sources[path])
             message = f"What was fetched is not the data of {card.name!r} ({card.title}): {problem}"
             raise DataUnavailableError(
                 message, "Take it from a folder:  mirrorbench data import DIR"
             ) from None
 
-    def _present(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
-        """The files without missing optional ones."""
+    def _without_missing_optional(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
         return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
     def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
+        """Return whether no required file is missing."""
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
     def _only_copy(self, card: Card) -> bool:
-        """Whether the converted copy is present and the originals are not complete."""
+        """Return whether the converted copy is present and the originals are not complete."""
         if card.converted is None or self._complete(card, card.files_of(card.split)):
             return False
         return self._complete(card, (card.converted.file,))
 
     def _altered(self, card: Card, file: DataFile) -> DataIntegrityError:
+        """Return the error for a file whose size or checksum is not that of the card."""
         path = self._location(card, file)
-        size = path.stat().st_size
-        expected = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
-        wanted = "" if file.size is None else f"{file.size} bytes, "
-        problem = f"{path} is not the file that card {card.name!r} describes."
-        details = (
-            f"Expected: {wanted}sha256 {expected}\nFound:    {size} bytes, sha256 {sha256_of(path)}"
+        expected_sha256 = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
+        expected = f"sha256 {expected_sha256}"
+        if file.size is not None:
+            expected = f"{file.size} bytes, {expected}"
+        found = f"{path.stat().st_size} bytes, sha256 {sha256_of(path)}"
+        message = (
+            f"{path} is not the file that card {card.name!r} describes.\n"
+            f"Expected: {expected}\n"
+            f"Found:    {found}"
         )
-        remedy = f"Fetch it again (the altered file is kept as {path.name}.altered):"
-        return DataIntegrityError(
-            f"{problem}\n{details}", f"{remedy}  mirrorbench data fetch {card.name} --force"
+        hint = (
+            f"Fetch it again (the altered file is kept as {path.name}.altered):"
+            f"  mirrorbench data fetch {card.name} --force"
         )
+        return DataIntegrityError(message, hint)
 
     def _recorded(self, card: Card, file: DataFile) -> str:
-        """The data identity of a file whose checksum was not known in advance."""
-        known = self._records_of(card).get(file.path)
-        return f"{UNVERIFIED}:{known.sha256}" if known else UNVERIFIED
+        """Return the data identity of a file without a published checksum."""
+        record = self._records_of(card).get(file.path)
+        return f"{UNVERIFIED}:{record.sha256}" if record else UNVERIFIED
+
+    def _resolved_data(self, card: Card) -> ResolvedData | None:
+        """Return what ``resolve`` returned for an equal card before; ``None`` if nothing is remembered."""
+        if card.name in self._resolved:
+            resolved_card, data = self._resolved[card.name]
+            if resolved_card == card:
+                return data
+        return None
 
     def _forget(self, card: Card) -> None:
         """Drop the resolved data of this card and of those that share its folder."""
-        self._resolved = {
-            name: known for name, known in self._resolved.items() if known[0].folder != card.folder
-        }
+        for name, (resolved_card, _) in list(self._resolved.items()):
+            if resolved_card.folder == card.folder:
+                del self._resolved[name]
 
     def _records_of(self, card: Card) -> dict[str, FileRecord]:
-        """The records of a card's folder; none if their file is damaged, so that the files are hashed again."""
+        """Return the records of a card's folder; none if their file is damaged, so that all files are hashed again."""
         if card.folder not in self._records:
             try:
-                written = (self.root / card.folder / ".verified.json").read_bytes()
-                self._records[card.folder] = msgspec.json.decode(
-                    written, type=dict[str, FileRecord]
-                )
+                content = (self.root / card.folder / ".verified.json").read_bytes()
+                records = msgspec.json.decode(content, type=dict[str, FileRecord])
             except (OSError, msgspec.MsgspecError):
-                self._records[card.folder] = {}
+                records = {}
+            self._records[card.folder] = records
         return self._records[card.folder]
 
     def _remember(self, card: Card, file: DataFile, record: FileRecord | None) -> None:
-        """Save a file's record, or delete it (``None``); a store that cannot be written is no error."""
+        """Save a file's record, or delete it (``None``); it is no error if the store cannot be written."""
         self._forget(card)
         records = self._records_of(card)
         records.pop(file.path, None)
         if record is not None:
             records[file.path] = record
+        sorted_records = dict(sorted(records.items()))
+        content = json.dumps(msgspec.to_builtins(sorted_records), indent=1)
         try:
             with writing(self.root / card.folder / ".verified.json") as sink:
-                sink.write(
-                    json.dumps(
-                        msgspec.to_builtins(dict(sorted(records.items()))), indent=1
-                    ).encode()
-                )
+                sink.write(content.encode())
         except StorageError as error:
             _logger.debug("checksums are not remembered: %s", error)
