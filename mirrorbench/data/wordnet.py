@@ -17,7 +17,7 @@ from mirrorbench.data.readers.files import read_bytes
 from mirrorbench.data.readers.text import read_lines
 
 POS = {"NOUN": "noun", "VERB": "verb", "ADJ": "adj", "ADV": "adv"}
-"""Component of file names by part of speech, as the disambiguation data sets write it."""
+"""Part of speech in names of files, by its name in the disambiguation data sets."""
 
 ENDINGS = {
     "noun": (
@@ -43,19 +43,26 @@ ENDINGS = {
     "adj": (("er", ""), ("est", ""), ("er", "e"), ("est", "e")),
     "adv": (),
 }
-"""Endings of inflected forms and of their base forms, from morphy(7)."""
+"""Endings of inflected forms, each with that of the base form, by part of speech (morphy(7))."""
 _NLTK_NOUN_ENDINGS = (*ENDINGS["noun"], ("ves", "f"))
+# Number of the synset type in a sense key, by its letter in the data files (senseidx(5)).
 _TYPES = {"n": 1, "v": 2, "a": 3, "r": 4, "s": 5}
-_SATELLITE = 5
+_SATELLITE = 5  # an adjective that is grouped around another, the head
 _MARKER = re.compile(r"\((?:a|p|ip)\)\Z")  # an adjective's syntactic marker, not part of the word
 QUOTED = re.compile(r'"([^"]*)"')
+"""A quotation in a gloss, which is usually an example."""
 
 
 @dataclass(frozen=True, slots=True)
 class Sense:
-    """A sense: its key (``art%1:06:00::``), the lemma as written (``Greenwich Village``), definition and examples.
+    """A sense of a word.
 
-    The examples are those of the WordNet entry, shared by all its words; ``gloss`` is the text of both in the entry.
+    Attributes:
+        key: sense key, e.g. ``art%1:06:00::``.
+        form: the lemma as written, e.g. ``Greenwich Village``.
+        definition: definition of the WordNet entry.
+        examples: examples of the WordNet entry, which all its words share.
+        gloss: definition and examples as one text, as in the entry.
     """
 
     key: str
@@ -70,23 +77,27 @@ class WordNet:
 
     def __init__(self, files: Mapping[str, Path]) -> None:
         self._paths = {PurePosixPath(name).name: path for name, path in files.items()}
-        names = [
-            name.format(pos) for pos in POS.values() for name in ("index.{}", "data.{}", "{}.exc")
-        ]
-        if absent := [name for name in names if name not in self._paths]:
-            raise DataFormatError(f"WordNet is missing the files {', '.join(absent)}.")
+        missing = []
+        for name in POS.values():
+            required = (f"index.{name}", f"data.{name}", f"{name}.exc")
+            missing += [file for file in required if file not in self._paths]
+        if missing:
+            raise DataFormatError(f"WordNet is missing the files {', '.join(missing)}.")
 
     def senses(self, lemma: str, pos: str) -> list[Sense]:
         """Return the senses of a lemma (lower case, underscores for spaces) in WordNet's order, most frequent first."""
         name = POS[pos]
-        if not (entry := self._indices[name].get(lemma, "").split()):
+        # Part of speech, number of senses, other fields, and the offset of each sense.
+        fields = self._indices[name].get(lemma, "").split()
+        if not fields:
             return []
         try:
-            count = int(entry[1])
-            offsets = [int(offset) for offset in entry[-count:]]
+            n_senses = int(fields[1])
+            offsets = [int(offset) for offset in fields[-n_senses:]]
         except (ValueError, IndexError):
-            count, offsets = 0, []
-        if not 0 < count == len(offsets):
+            n_senses = 0
+            offsets = []
+        if n_senses <= 0 or len(offsets) != n_senses:
             raise DataFormatError(
                 f"{self._paths[f'index.{name}']}: the line of {shown(lemma)} is no entry."
             )
@@ -95,41 +106,46 @@ class WordNet:
     def bases(self, word: str, pos: str) -> set[str]:
         """Return the possible base forms of a word, and the word itself, in lower case."""
         name = POS[pos]
-        endings = (
-            word.removesuffix(end) + base for end, base in ENDINGS[name] if word.endswith(end)
-        )
-        return {word, *endings, *self._exceptions[name].get(word, ())}
+        detached = _detached([word], ENDINGS[name])
+        return {word, *detached, *self._exceptions[name].get(word, ())}
 
     def noun(self, form: str) -> str:
-        """Return the shortest noun of a form in WordNet, or the form itself, as NLTK's ``WordNetLemmatizer`` does.
+        """Return the base form of a word as a noun, or the word itself, as NLTK's ``WordNetLemmatizer`` does.
 
-        Unlike ``bases`` it takes every word for a noun, distinguishes capitals, and detaches endings until a noun is
-        found.
+        Of several nouns in WordNet it is the shortest. Unlike ``bases``, any word is looked up as a noun, capitals
+        count, and endings are detached again and again until a noun is found.
         """
-        known, exceptions = self._indices["noun"], self._exceptions["noun"].get(form)
-        shorter = [] if exceptions else _detached([form])
-        tried = [form, *(exceptions or shorter)]
+        nouns = self._indices["noun"]
+        exceptions = self._exceptions["noun"].get(form)
+        # A form with exceptions has no other candidates.
+        shortened = [] if exceptions else _detached([form], _NLTK_NOUN_ENDINGS)
+        candidates = [form, *(exceptions or shortened)]
         while True:
-            if nouns := [word for word in tried if word in known]:
-                return min(nouns, key=len)
-            if not shorter:
+            bases = [candidate for candidate in candidates if candidate in nouns]
+            if bases:
+                return min(bases, key=len)
+            if not shortened:
                 return form
-            tried = shorter = _detached(shorter)
+            shortened = _detached(shortened, _NLTK_NOUN_ENDINGS)
+            candidates = shortened
 
     @cached_property
     def _indices(self) -> dict[str, dict[str, str]]:
-        """The index line of each lemma, without the lemma, by part of speech."""
-        indices = {}
+        """The index by part of speech: the line of each lemma, without the lemma."""
+        indices: dict[str, dict[str, str]] = {}
         for name in POS.values():
-            lines = read_lines(self._paths[f"index.{name}"])
-            split = (
-                line.partition(" ") for line in lines if not line.startswith("  ")
-            )  # without the licence
-            indices[name] = {lemma: rest for lemma, _, rest in split}
+            index: dict[str, str] = {}
+            for line in read_lines(self._paths[f"index.{name}"]):
+                # The file begins with its licence, in indented lines.
+                if not line.startswith("  "):
+                    lemma, _, rest = line.partition(" ")
+                    index[lemma] = rest
+            indices[name] = index
         return indices
 
     @cached_property
     def _exceptions(self) -> dict[str, dict[str, list[str]]]:
+        """The base forms of irregular forms by part of speech."""
         exceptions: dict[str, dict[str, list[str]]] = {}
         for name in POS.values():
             rows = [line.split() for line in read_lines(self._paths[f"{name}.exc"])]
@@ -142,29 +158,41 @@ class WordNet:
         return {name: read_bytes(self._paths[f"data.{name}"]) for name in POS.values()}
 
     def _sense(self, name: str, offset: int, lemma: str) -> Sense:
+        """Return the sense of a lemma whose entry begins at a byte offset of a data file."""
         fields, gloss = self._entry(name, offset)
         try:
             words = _entry_words(fields)
             form, lex_id = next((word, number) for word, number in words if word.lower() == lemma)
-            type_, head = _TYPES[fields[2]], ":"
-            if type_ == _SATELLITE:
-                first = 4 + 2 * len(words) + 1
-                pointers = [
-                    fields[at : at + 4]
-                    for at in range(first, first + 4 * int(fields[first - 1]), 4)
-                ]
-                target = next(int(pointer[1]) for pointer in pointers if pointer[0] == "&")
-                word, number = _entry_words(self._entry(name, target)[0])[0]
-                head = f"{word.lower()}:{number:02d}"
-            key = f"{lemma}%{type_}:{fields[1]}:{lex_id:02d}:{head}"
+            synset_type = _TYPES[fields[2]]
+            head = ":"
+            if synset_type == _SATELLITE:
+                head = self._head(name, fields)
+            key = f"{lemma}%{synset_type}:{fields[1]}:{lex_id:02d}:{head}"
         except (IndexError, ValueError, KeyError, StopIteration):  # a missing or invalid field
             raise self._no_entry(name, offset, f"of {shown(lemma)}") from None
-        return Sense(key, form.replace("_", " "), *_gloss(gloss), gloss)
+        definition, examples = _definition_and_examples(gloss)
+        return Sense(key, form.replace("_", " "), definition, examples, gloss)
+
+    def _head(self, name: str, fields: list[str]) -> str:
+        """Return the head word of a satellite adjective with its number, as the end of a sense key."""
+        # After the words stand the number of pointers, and four fields for each: symbol, offset, part of speech, words.
+        n_pointers_at = 4 + 2 * int(fields[3], 16)
+        for pointer in range(int(fields[n_pointers_at])):
+            first = n_pointers_at + 1 + 4 * pointer
+            symbol, target = fields[first : first + 2]
+            if symbol == "&":
+                head_fields, _ = self._entry(name, int(target))
+                word, lex_id = _entry_words(head_fields)[0]
+                return f"{word.lower()}:{lex_id:02d}"
+        raise ValueError("a satellite without a head")
 
     def _entry(self, name: str, offset: int) -> tuple[list[str], str]:
-        """The fields and the gloss of the entry at a byte offset."""
+        """Return the fields and the gloss of the entry at a byte offset."""
         data = self._data[name]
-        line = data[offset : data.find(b"\n", offset) + 1] if 0 <= offset < len(data) else b""
+        line = b""
+        if 0 <= offset < len(data):
+            line = data[offset : data.find(b"\n", offset) + 1]
+        # An entry begins with its own offset.
         if not line.startswith(f"{offset:08d} ".encode()):
             raise self._no_entry(name, offset)
         try:
@@ -180,26 +208,31 @@ class WordNet:
         )
 
 
-def _detached(forms: Iterable[str]) -> list[str]:
-    return [
-        form.removesuffix(end) + base
-        for form in forms
-        for end, base in _NLTK_NOUN_ENDINGS
-        if form.endswith(end)
-    ]
+def _detached(forms: Iterable[str], endings: Iterable[tuple[str, str]]) -> list[str]:
+    """Return the forms with each of their endings replaced by that of the base form."""
+    detached = []
+    for form in forms:
+        for ending, base_ending in endings:
+            if form.endswith(ending):
+                detached.append(form.removesuffix(ending) + base_ending)
+    return detached
 
 
 def _entry_words(fields: list[str]) -> list[tuple[str, int]]:
-    """The words of an entry, each with its number (lex_id) in the lexicographer's file."""
-    count = int(fields[3], 16)
-    pairs = [(fields[4 + 2 * i], fields[5 + 2 * i]) for i in range(count)]
-    return [(_MARKER.sub("", word), int(number, 16)) for word, number in pairs]
+    """Return the words of an entry, each with its number (lex_id) in the lexicographer's file."""
+    words = []
+    for index in range(int(fields[3], 16)):
+        word = _MARKER.sub("", fields[4 + 2 * index])
+        lex_id = int(fields[5 + 2 * index], 16)
+        words.append((word, lex_id))
+    return words
 
 
-def _gloss(gloss: str) -> tuple[str, tuple[str, ...]]:
-    """The definition of a gloss, and its quoted examples from the first ``; "`` on."""
+def _definition_and_examples(gloss: str) -> tuple[str, tuple[str, ...]]:
+    """Return the definition in a gloss, and the quoted examples, which begin at the first ``; "``."""
     match = re.search(r'[;:]\s*"', gloss)
-    if not match:
+    if match is None:
         return gloss, ()
-    examples = (example.strip() for example in QUOTED.findall(gloss[match.start() :]))
-    return gloss[: match.start()].strip(" ;"), tuple(example for example in examples if example)
+    definition = gloss[: match.start()].strip(" ;")
+    examples = [example.strip() for example in QUOTED.findall(gloss[match.start() :])]
+    return definition, tuple(example for example in examples if example)
