@@ -18,7 +18,10 @@ from mirrorbench.core.quoting import shown
 CORPUS_KIND = "corpus"
 """The kind of a corpus card; all others are kinds of tasks."""
 
-COMMIT, SHA256 = r"[0-9a-f]{40}", r"[0-9a-f]{64}"
+COMMIT = r"[0-9a-f]{40}"
+"""Pattern of the name of a Git commit."""
+SHA256 = r"[0-9a-f]{64}"
+"""Pattern of a SHA-256 checksum."""
 MAX_NAME = 100
 """Limit in bytes on a name or path component; file systems allow 255, and suffixes are added."""
 
@@ -27,19 +30,16 @@ EMBEDDED_DATA = Path(__file__).resolve().parents[1] / "embedded" / "data"
 
 
 def relative_path(value: str) -> str:
-    """Return a value that is a safe relative path below its folder; any other is a ``ValueError``."""
+    """Return a value that is a safe relative path below a folder; raise a ``ValueError`` for any other."""
     path = PurePosixPath(value)
     if not value:
         raise ValueError("a path is missing")
     if not value.isprintable() or any(len(part.encode()) > MAX_NAME for part in path.parts):
         raise ValueError(f"{shown(value)} cannot be a path")
-    if (
-        path.is_absolute()
-        or ".." in path.parts
-        or "\\" in value
-        or ":" in value
-        or str(path) != value
-    ):
+    leaves_folder = path.is_absolute() or ".." in path.parts
+    # Windows has other separators and drives, and pathlib drops "." and repeated slashes.
+    is_plain = "\\" not in value and ":" not in value and str(path) == value
+    if leaves_folder or not is_plain:
         raise ValueError(f"{value!r} must be a plain relative path, without '..'")
     if any(part.startswith(".") for part in path.parts):
         raise ValueError(f"{value!r} must not be hidden")
@@ -47,12 +47,13 @@ def relative_path(value: str) -> str:
 
 
 def matching(value: str, pattern: str, wanted: str) -> str:
-    """Return a value that a pattern matches as a whole; any other is a ``ValueError`` ("is not ``wanted``")."""
+    """Return a value that a pattern matches as a whole; raise a ``ValueError`` ("is not ``wanted``") for any other."""
     if not re.fullmatch(pattern, value, re.ASCII):
         raise ValueError(f"{shown(value)} is not {wanted}")
     return value
 
 
+# Patterns of the fields of sources, and what they describe, for messages.
 _PATTERNS = {
     "repo": (r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", "a repository (owner/name)"),
     "commit": (COMMIT, "a commit (40 hex digits)"),
@@ -63,10 +64,10 @@ _PATTERNS = {
 
 
 class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_fields=True):
-    """A source of a file. In a card: a mapping whose key ``from`` names the class.
+    """A source of a file. In a card it is a mapping whose key ``from`` names the class.
 
-    ``_PLACE`` and ``_LINE`` are format strings of ``place`` and ``describe``. They may name the fields, ``folder`` and
-    ``quoted`` (parent and URL-quoted form of ``path``), and ``hub``.
+    ``_PLACE`` and ``_LINE`` are the format strings of ``place`` and ``describe``. Besides the fields they may name
+    ``folder`` (parent of ``path``), ``quoted`` (``path`` quoted for URLs) and ``hub`` (address of the hub).
     """
 
     _PLACE: ClassVar[str] = ""
@@ -90,9 +91,8 @@ class Source(msgspec.Struct, frozen=True, tag_field="from", forbid_unknown_field
 
     def _filled(self, template: str) -> str:
         path = PurePosixPath(getattr(self, "path", ""))
-        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip(
-            "/"
-        )  # as for the hub's own libraries
+        # The hub's own libraries read the same variable.
+        hub = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
         return template.format(
             **msgspec.structs.asdict(self), folder=path.parent, quoted=quote(str(path)), hub=hub
         )
@@ -176,7 +176,8 @@ class DatasetSource(Source, frozen=True):
 
     def describe(self) -> str:
         """Return the id that cards and ``mirrorbench data fetch`` take."""
-        return "/".join(filter(None, [f"hf:{self.repo}@{self.revision}", self.config, self.split]))
+        parts = [f"hf:{self.repo}@{self.revision}", self.config, self.split]
+        return "/".join(part for part in parts if part)
 
 
 class DataFile(msgspec.Struct, frozen=True):
@@ -299,9 +300,10 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         """Return the files of one split (``None``: all files); a split without files is a ``DataFormatError``."""
         files = tuple(file for file in self.files if split is None or file.split == split)
         if not files:
-            known = ", ".join(sorted({file.split for file in self.files if file.split})) or "none"
+            splits = sorted({file.split for file in self.files if file.split})
             raise DataFormatError(
-                f"Card {self.name!r} has no file of split {split!r}; its splits: {known}."
+                f"Card {self.name!r} has no file of split {split!r}; "
+                f"its splits: {', '.join(splits) or 'none'}."
             )
         return files
 
@@ -311,9 +313,11 @@ class ResolvedData:
     """The data that a task is scored on.
 
     Attributes:
-        files: paths by name in the card.
-        parser, options: name of the parser, and its options.
-        checksums: SHA-256 by name in the card; for a converted copy by ``hf:<repo>@<revision>/<path>``.
+        files: paths of the files, by their name in the card.
+        parser: name of the parser.
+        options: options of the parser.
+        checksums: SHA-256 of the files, by their name in the card; of a converted copy by
+            ``hf:<repo>@<revision>/<path>``.
     """
 
     files: dict[str, Path]
@@ -341,7 +345,7 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
 
 
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
-    """Return the file of a card that must have exactly one."""
+    """Return the only file of a card; several, or none, are a ``DataFormatError``."""
     if len(files) != 1:
         raise DataFormatError(
             f"Parser {parser!r}: one file is needed, and the card gives {len(files)}."
@@ -364,7 +368,7 @@ def is_hub_id(text: str) -> bool:
 
 
 def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
-    """Return the split that a hub id names, and the column, empty if it names none.
+    """Return the split that a hub id names, and the column (empty if it names none).
 
     >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
     >>> source.repo, source.config, source.split, column
@@ -376,24 +380,25 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
         raise UsageError(f"{text!r} names no split of a data set of the hub", hint)
     parts = {name: value or "" for name, value in match.groupdict().items()}
     column = parts.pop("column")
-    if not re.fullmatch(COMMIT, revision := parts["revision"]):
+    repo = parts["repo"]
+    revision = parts["revision"]
+    if not re.fullmatch(COMMIT, revision):
         problem = f"{text!r} asks for {revision!r}, which is no commit of 40 hexadecimal digits; branches and tags move"
-        raise UsageError(
-            problem,
-            f"The commits are at https://huggingface.co/datasets/{parts['repo']}/commits/main",
-        )
-    if any(
-        len(part) > MAX_NAME
-        for part in (*parts["repo"].split("/"), parts["config"], parts["split"])
-    ):
+        hint = f"The commits are at https://huggingface.co/datasets/{repo}/commits/main"
+        raise UsageError(problem, hint)
+    # These become folders and the name of a file in the store.
+    names = [*repo.split("/"), parts["config"], parts["split"]]
+    if any(len(name) > MAX_NAME for name in names):
         raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
     return DatasetSource(**parts), column
 
 
 def hub_file(source: DatasetSource) -> DataFile:
     """Return a split as a file of the store; its checksum is that of the first fetch."""
-    folders = [source.repo, source.revision, *filter(None, [source.config])]
-    path = "/".join([*folders, f"{source.split}.jsonl"])
+    folder = f"{source.repo}/{source.revision}"
+    if source.config:
+        folder += f"/{source.config}"
+    path = f"{folder}/{source.split}.jsonl"
     return DataFile(path, sources=(source,), unverified=True)
 
 

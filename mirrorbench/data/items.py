@@ -50,7 +50,7 @@ class ContextPair:
 
 @dataclass(frozen=True, slots=True)
 class RatedContexts:
-    """Two words in context, and the mean of human ratings of their similarity (``id``: e.g. ``bright.a/1-2``)."""
+    """Two words in context, and the mean of human ratings of their similarity; ``id`` is e.g. ``bright.a/1-2``."""
 
     id: str
     left: TextInput
@@ -60,7 +60,7 @@ class RatedContexts:
 
 @dataclass(frozen=True, slots=True)
 class ContextChange:
-    """Two words in two contexts, each with a rating: does the context change their similarity?"""
+    """Two words in two contexts, with a rating of their similarity in each: does the context change it?"""
 
     id: str
     first: RatedContexts
@@ -68,6 +68,7 @@ class ContextChange:
 
 
 WordPair = tuple[str, str]
+"""A word, and its translation."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +165,9 @@ class Disambiguation:
 
 
 def example_choice(options: Mapping[str, Any]) -> tuple[str, int]:
-    """Read the choice of a sense's examples, ``first``, ``random`` or ``all``, and the seed of a random one."""
-    choice, seed = options.get("examples", "first"), options.get("seed", 0)
+    """Return the choice of a sense's examples (``first``, ``random`` or ``all``), and the seed of a random choice."""
+    choice = options.get("examples", "first")
+    seed = options.get("seed", 0)
     if choice not in ("first", "random", "all"):
         raise DataFormatError(f"examples={choice} is none of first, random, all")
     if seed and choice != "random":

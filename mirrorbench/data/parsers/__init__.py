@@ -1,8 +1,8 @@
-"""Parsers: from the files of a card (by path) and its options to ``mirrorbench.data.items``.
+"""Parsers, which turn the files of a card (by path) and its options into ``mirrorbench.data.items``.
 
-``lines`` and ``table`` parse any file of their kind; each module of ``datasets`` parses the formats of published data sets.
-No row is dropped silently: an irregular one is a ``DataFormatError`` with file and line. Texts are returned exactly as
-in the file unless a parser says otherwise; white space around columns stays (some STS files have it).
+``lines`` and ``table`` parse any file of their kind; the modules of ``datasets`` parse the formats of published data
+sets. No row is dropped silently: an irregular one is a ``DataFormatError`` with file and line. Texts are returned
+exactly as in the file unless a parser says otherwise; white space around columns stays (some STS files have it).
 """
 
 from __future__ import annotations
@@ -21,12 +21,26 @@ from mirrorbench.core.plugins import Entry, Registry, call
 Parser = Callable[[Mapping[str, Path], Mapping[str, Any]], list[Any]]
 
 _MODULES = {
-    **dict.fromkeys(("sts", "stsb", "sick", "qnli", "qqp", "qqp-duplicates"), "datasets.pairs"),
-    **dict.fromkeys(("multisimlex", "multisimlex-concepticon"), "datasets.pairs"),
-    **dict.fromkeys(("wic", "wic-tsv", "xlwic", "am2ico", "usim", "cosimlex"), "datasets.contexts"),
+    "sts": "datasets.pairs",
+    "stsb": "datasets.pairs",
+    "sick": "datasets.pairs",
+    "qnli": "datasets.pairs",
+    "qqp": "datasets.pairs",
+    "qqp-duplicates": "datasets.pairs",
+    "multisimlex": "datasets.pairs",
+    "multisimlex-concepticon": "datasets.pairs",
+    "wic": "datasets.contexts",
+    "wic-tsv": "datasets.contexts",
+    "xlwic": "datasets.contexts",
+    "am2ico": "datasets.contexts",
+    "usim": "datasets.contexts",
+    "cosimlex": "datasets.contexts",
     "lines": "lines",
     "table": "table",
-    **dict.fromkeys(("biosyn", "askapatient", "cometa", "rescnn"), "datasets.entity_linking"),
+    "biosyn": "datasets.entity_linking",
+    "askapatient": "datasets.entity_linking",
+    "cometa": "datasets.entity_linking",
+    "rescnn": "datasets.entity_linking",
     "xling-eval": "datasets.lexicons",
     "wsd": "datasets.word_senses",
 }
@@ -42,8 +56,8 @@ def register_parsers(register: Register) -> None:
 
 def _parse(name: str, files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Any]:
     module = import_module(f"mirrorbench.data.parsers.{_MODULES[name]}")
-    items: list[Any] = getattr(module, f"parse_{name.replace('-', '_')}")(files, options)
-    return items
+    parser: Parser = getattr(module, f"parse_{name.replace('-', '_')}")
+    return parser(files, options)
 
 
 @cache
@@ -59,14 +73,16 @@ def parse(
 ) -> list[Any]:
     """Parse files to items, in file order; an invalid or empty file, or no item, is a ``DataFormatError``."""
     for path in files.values():
-        # Empty, or only the byte order mark that some editors write.
-        if (
-            path.is_file()
-            and path.stat().st_size <= len(BOM_UTF8)
-            and path.read_bytes() in (b"", BOM_UTF8)
-        ):
+        if _is_empty(path):
             raise DataFormatError(f"{path} is empty.")
     items: list[Any] = call(parser, list, parser.value, files, options)
     if not items:
         raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items in it.")
     return items
+
+
+def _is_empty(path: Path) -> bool:
+    """Return whether a file has no content but a byte order mark, which some editors write."""
+    if not path.is_file() or path.stat().st_size > len(BOM_UTF8):
+        return False
+    return path.read_bytes() in (b"", BOM_UTF8)

@@ -20,37 +20,51 @@ def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[s
     ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
     line, otherwise a key of JSON lines. A list of columns makes several strings of a line.
     """
-    if unknown := set(options) - {"separator", "column", "skip", "take"}:
+    unknown = set(options) - {"separator", "column", "skip", "take"}
+    if unknown:
         raise DataFormatError(f"Parser 'lines': unknown options {', '.join(sorted(unknown))}.")
     return [text for path in files.values() for text in _strings(path, options)]
 
 
 def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
-    skip, lines = whole_number(options, "skip", 0), read_lines(path)
-    texts = lines[skip:]
+    """Return the non-blank strings of one file."""
+    skip = whole_number(options, "skip", 0)
+    lines = read_lines(path)
+    strings = lines[skip:]
     if "column" in options:
-        cut = _cutter(options, f"{path}, line 1", "".join(lines[:1]))
-        numbered = enumerate(texts, start=skip + 1)
-        texts = [field for line, text in numbered for field in cut(text, f"{path}, line {line}")]
-    kept = [text for text in texts if text.strip()]
-    return kept[: whole_number(options, "take", len(kept))]
+        first_line = lines[0] if lines else ""
+        split = _splitter(options, f"{path}, line 1", first_line)
+        strings = []
+        for number, line in enumerate(lines[skip:], start=skip + 1):
+            strings += split(line, f"{path}, line {number}")
+    strings = [string for string in strings if string.strip()]
+    return strings[: whole_number(options, "take", len(strings))]
 
 
-def _cutter(options: Mapping[str, Any], where: str, head: str) -> Callable[[str, str], list[str]]:
-    """The function that cuts a line, given its position for messages, into the strings of the option ``column``."""
+def _splitter(
+    options: Mapping[str, Any], where: str, first_line: str
+) -> Callable[[str, str], list[str]]:
+    """Return the function from a line and its position, for messages, to the strings of the option ``column``.
+
+    ``where`` is the position of the first line.
+    """
     columns = options["column"]
-    columns = columns if isinstance(columns, list) and columns else [columns]
-    named = all(isinstance(column, str) for column in columns)
-    if named and "separator" not in options:
+    if not isinstance(columns, list) or not columns:
+        columns = [columns]
+    have_names = all(isinstance(column, str) for column in columns)
+    if have_names and "separator" not in options:
         return partial(_json_values, columns=columns)
     separator = text_option({"separator": "\t", **options}, "separator")
-    if named:
-        heads = head.split(separator)
-        if lacking := [column for column in columns if column not in heads]:
-            raise DataFormatError(f"{where}: there is no column {lacking[0]!r} in {shown(head)}.")
-        columns = [heads.index(column) for column in columns]
-    places = [whole_number({"column": column}, "column", 0) for column in columns]
-    return partial(_fields, columns=places, separator=separator)
+    if have_names:
+        names = first_line.split(separator)
+        for column in columns:
+            if column not in names:
+                raise DataFormatError(
+                    f"{where}: there is no column {column!r} in {shown(first_line)}."
+                )
+        columns = [names.index(column) for column in columns]
+    indices = [whole_number({"column": column}, "column", 0) for column in columns]
+    return partial(_fields, columns=indices, separator=separator)
 
 
 def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> list[str]:
@@ -63,14 +77,16 @@ def _fields(text: str, where: str, columns: Sequence[int], separator: str) -> li
 
 
 def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
-    """The texts in columns of JSON lines, line ends in them replaced by spaces; null counts as blank."""
+    """Return the texts in columns of a JSON line, with line ends replaced by spaces; null counts as blank."""
     row = parse_json(text, where)
     values = []
     for column in columns:
         if not isinstance(row, dict) or column not in row:
-            had = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
-            raise DataFormatError(f"{where}: there is no column {column!r}.", hint=had)
-        value = "" if row[column] is None else row[column]
+            hint = f"It has: {', '.join(row)}" if isinstance(row, dict) else ""
+            raise DataFormatError(f"{where}: there is no column {column!r}.", hint=hint)
+        value = row[column]
+        if value is None:
+            value = ""
         if not isinstance(value, str) or not is_text(value):
             raise DataFormatError(
                 f"{where}: column {column!r} holds {shown(repr(value))}, which is no text."

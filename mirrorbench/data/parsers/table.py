@@ -1,4 +1,4 @@
-"""Pairs in plain tables, of data sets and of a user's own: of texts, or of words in context."""
+"""Pairs of texts or of words in context in plain tables, of a user or of a data set."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Mark = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The options of ``parse_table``, and those of a card that others read."""
+    """The options of ``parse_table``, and those of a card that are not the parser's."""
 
     format: Literal["tsv", "csv", "jsonl"]
     columns: dict[str, str | int]
@@ -32,6 +32,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     marks: tuple[_Mark, _Mark] | None = None
     header: bool = False
     rows: int | None = None
+    # Not of the parser.
     split: Any = None
     corpus: Any = None
     max_length: Any = None
@@ -52,18 +53,19 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def parse_table(
     files: Mapping[str, Path], options: Mapping[str, Any]
 ) -> list[Pair | ContextPair | RatedContexts]:
-    """Parse a user's own pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
+    """Parse pairs; ``.gz`` files are decompressed. Anything irregular is a ``DataFormatError``.
 
-    Items are ``Pair``; with the option ``marks`` they are ``RatedContexts``, and with ``labels`` too ``ContextPair``.
+    The items are ``Pair``, with the option ``marks`` ``RatedContexts``, and with ``marks`` and ``labels``
+    ``ContextPair``.
 
     Args:
         files: the tables.
         options: ``format``: ``tsv`` (split at tabs, quotes are text), ``csv`` (RFC 4180 quoting, one row per line) or
             ``jsonl``;
 
-            ``columns``: of ``left``, ``right`` and ``gold``, and perhaps ``id``, ``subset`` or ``split``: indices from
-            0, or names with a header or for ``jsonl``; by default the id is ``<file stem>/<line>``, and a
-            ``ContextPair`` is of the split that its file is named after;
+            ``columns``: those of ``left``, ``right`` and ``gold``, and optionally of ``id``, ``subset`` and ``split``:
+            indices from 0, or names if there is a header or the format is ``jsonl``; the default id is
+            ``<file stem>/<line>``, and the default split of a ``ContextPair`` is the name of its file;
 
             ``scale``: the least and the greatest gold value; or ``labels``: each text in the gold column with 1, 0 or,
             for a secret label of words in context, null;
@@ -75,63 +77,68 @@ def parse_table(
 
             ``rows``: the required number of rows per file (by default not checked).
     """
-    table = _checked(options)
+    table = _parse_options(options)
     pairs = []
     ids = Ids()
     for name, path in files.items():
         stem = PurePosixPath(name).name.split(".")[0]
-        rows = [_pair(row, table, stem) for row in _rows(path, table, ids)]
-        if len(rows) != (len(rows) if table.rows is None else table.rows):
-            raise DataFormatError(f"{path}: {len(rows)} rows instead of {table.rows}.")
-        pairs += rows
+        pairs_of_file = [_pair(row, table, stem) for row in _rows(path, table, ids)]
+        if table.rows is not None and len(pairs_of_file) != table.rows:
+            raise DataFormatError(f"{path}: {len(pairs_of_file)} rows instead of {table.rows}.")
+        pairs += pairs_of_file
     return pairs
 
 
-def _checked(options: Mapping[str, Any]) -> _Options:
+def _parse_options(options: Mapping[str, Any]) -> _Options:
+    values = dict(options)
     labels = options.get("labels")
-    written = (
-        {"labels": {_written(k): v for k, v in labels.items()}}
-        if isinstance(labels, Mapping)
-        else {}
-    )
-    return convert(located({**options, **written}), _Options, "Parser 'table'")
+    if isinstance(labels, Mapping):
+        values["labels"] = {_as_text(label): value for label, value in labels.items()}
+    return convert(located(values), _Options, "Parser 'table'")
 
 
-def _written(value: Any) -> str:
-    """A label as text: YAML and JSON may have it as a number, or as true or false."""
-    return value if isinstance(value, str) else str(value).lower()
+def _as_text(value: Any) -> str:
+    """Return a label as text: in YAML and JSON it may be a number, or true or false."""
+    if isinstance(value, str):
+        return value
+    return str(value).lower()
 
 
 def _rows(path: Path, table: _Options, ids: Ids) -> list[TableRow]:
     if table.format == "jsonl":
         return list(json_rows(path, ids))
     separator = "," if table.format == "csv" else "\t"
-    names = (
-        [str(column) for column in dict.fromkeys(table.columns.values())] if table.header else []
-    )
-    return Columns(names, header="order" if names else "", separator=separator).read(path, ids)
+    if table.header:
+        names = [str(column) for column in dict.fromkeys(table.columns.values())]
+        columns = Columns(names, header="order", separator=separator)
+    else:
+        columns = Columns((), separator=separator)
+    return columns.read(path, ids)
 
 
 def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
-    # JSON may hold these as numbers, and a label as true or false.
-    number_types: dict[str, Any] = {"gold": (int, float), "id": int}
+    """Return the item of a row; ``stem`` is the name of its file without endings."""
     values = dict(row.values)
     for role, column in table.columns.items():
         value = row.values.get(column)
-        if isinstance(value, number_types.get(role, ())) and (
-            not isinstance(value, bool) or (table.labels and role == "gold")
-        ):
-            values[column] = _written(value)
+        if _has_text_form(value, role, table):
+            values[column] = _as_text(value)
         elif not isinstance(value, str) or not is_text(value):
             raise row.error(f"column {column!r} is missing, or no text")
     row = replace(row, values=values)
     texts = {role: row.text(column) for role, column in table.columns.items()}
     identity = row.unique(texts.get("id", f"{stem}/{row.line}"))
-    label = row.label(table.columns["gold"], table.labels) if table.labels else None
-    gold = row.number(table.columns["gold"], table.scale) if table.scale else float(label or 0)
+    label = None
+    if table.labels:
+        label = row.label(table.columns["gold"], table.labels)
+    if table.scale:
+        gold = row.number(table.columns["gold"], table.scale)
+    else:
+        gold = float(label or 0)
     if table.marks is None:
         return Pair(identity, texts["left"], texts["right"], gold, texts.get("subset", ""))
-    left, right = (_marked(row, texts[side], table.marks) for side in ("left", "right"))
+    left = _marked(row, texts["left"], table.marks)
+    right = _marked(row, texts["right"], table.marks)
     if not table.labels:
         return RatedContexts(identity, left, right, gold)
     split = texts.get("split", stem)
@@ -142,13 +149,23 @@ def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | Rat
     return ContextPair(identity, left, right, label, _SPLITS[split])
 
 
+def _has_text_form(value: Any, role: str, table: _Options) -> bool:
+    """Return whether a JSON value stands for a text: a number as gold value or id, true or false as a label."""
+    if isinstance(value, bool):
+        return role == "gold" and bool(table.labels)
+    if role == "gold":
+        return isinstance(value, int | float)
+    return role == "id" and isinstance(value, int)
+
+
 def _marked(row: TableRow, marked: str, marks: tuple[str, str]) -> TextInput:
-    text, spans = unmark(marked, *marks)
-    bounds = []
-    for first, last in spans:
-        word = text[first:last]
-        start = first + len(word) - len(word.lstrip())
-        bounds.append((start, start + len(word.strip())))
-    if not bounds or any(start == end for start, end in bounds):
+    """Return a text without its marks, whose target is what they enclosed, without white space at its ends."""
+    text, marked_spans = unmark(marked, *marks)
+    spans = []
+    for marked_start, marked_end in marked_spans:
+        word = text[marked_start:marked_end]
+        start = marked_start + len(word) - len(word.lstrip())
+        spans.append((start, start + len(word.strip())))
+    if not spans or any(start == end for start, end in spans):
         raise row.error(f"no word between {marks[0]} and {marks[1]} in {shown(marked)}")
-    return TextInput(text, tuple(bounds))
+    return TextInput(text, tuple(spans))

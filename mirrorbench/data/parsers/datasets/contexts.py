@@ -1,7 +1,7 @@
 """Formats of words in context: WiC, WiC-TSV, XL-WiC, AM2iCo, Usim, CoSimLex.
 
-Where the options name the protocol ``released``, texts are made as MirrorWiC's released code makes them: without square
-brackets, which mark the target there; the parsers of CoSimLex and WiC-TSV describe further differences.
+If the option ``protocol`` is ``released``, texts are made as MirrorWiC's released code makes them: without square
+brackets, which mark the target there. The parsers of CoSimLex and WiC-TSV describe further differences.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ WORDPUNCT = re.compile(r"\w+|[^\w\s]+")
 """Words and runs of punctuation, as in NLTK's ``wordpunct_tokenize``, which the released code uses."""
 
 _TRUE_FALSE = {"T": 1, "F": 0}
-_Sides = TypeVar("_Sides", ContextPair, RatedContexts)
+_Pair = TypeVar("_Pair", ContextPair, RatedContexts)
 
 
 def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -51,21 +51,20 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
     words, which are separated by single spaces. ``dev.gold.txt``, if public, holds T or F. The id is ``dev/<line>``.
     """
     columns = Columns(("target", "pos", "indices", "first", "second"))
-    names = r"(?P<group>train|dev|test)\.(?P<part>data|gold)\.txt"
+    pattern = r"(?P<group>train|dev|test)\.(?P<part>data|gold)\.txt"
+    splits = by_name(files, pattern, "SPLIT.data.txt or SPLIT.gold.txt", ("data",))
     pairs = []
-    for split, parts in by_name(
-        files, names, "SPLIT.data.txt or SPLIT.gold.txt", ("data",)
-    ).items():
+    for split, parts in splits.items():
         rows = columns.read(parts["data"])
-        for row, label in zip(
-            rows, parallel_labels(parts.get("gold"), rows, _TRUE_FALSE), strict=True
-        ):
+        labels = parallel_labels(parts.get("gold"), rows, _TRUE_FALSE)
+        for row, label in zip(rows, labels, strict=True):
             first, dash, second = row.values["indices"].partition("-")
             if not dash or "-" in second:
                 raise row.error(f"{shown(row.values['indices'])} is not of the form i-j")
-            left, right = _nth_word(row, "first", first), _nth_word(row, "second", second)
+            left = _nth_word(row, "first", first)
+            right = _nth_word(row, "second", second)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return _as_read(pairs, options)
+    return _under_protocol(pairs, options)
 
 
 def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -73,52 +72,55 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
 
     ``dev_examples.txt`` holds target, word index and context, words separated by single spaces; ``dev_definitions.txt``
     a definition; ``dev_hypernyms.txt`` tab-separated hypernyms with underscores for spaces; ``dev_labels.txt``, if
-    public, T or F. Definition and hypernyms make a statement, the second context ("plant is a kind of building complex
-    and means ..."), with spaces for underscores: a tokenizer knows the words, not their underscores. One original
-    training item has no hypernyms: its statement ends before them in subtask 2, and is that of subtask 1 in subtask 3.
-    The id is ``dev/<line>``.
+    public, T or F. The second context is a statement made of definition and hypernyms ("plant is a kind of building
+    complex and means ..."), with spaces for underscores, because a tokenizer knows words without underscores. One
+    original training item has no hypernyms: in subtask 2 its statement ends before them, in subtask 3 it is that of
+    subtask 1. The id is ``dev/<line>``.
 
-    ``released``: hypernyms with their underscores, joined by commas without spaces. An encoder of whole texts reads no
-    statement but the definition, the hypernyms separated by spaces, or both with ``||`` between.
+    ``released``: hypernyms keep their underscores and are joined by commas without spaces. For an encoder of whole
+    texts (option ``of_target`` not set) the second context is not a statement but the definition, the hypernyms
+    separated by spaces, or both with ``||`` between.
     """
     subtask = whole_number(options, "subtask", 0)
     if subtask not in STATEMENTS:
         raise DataFormatError(f"Parser 'wic-tsv': subtask {subtask} is none of 1, 2 and 3.")
     columns = Columns(("target", "index", "context"))
-    names = r"(?P<group>train|dev|test)_(?P<part>examples|definitions|hypernyms|labels)\.txt"
-    needed = ("examples", "definitions", "hypernyms")
+    pattern = r"(?P<group>train|dev|test)_(?P<part>examples|definitions|hypernyms|labels)\.txt"
+    required = ("examples", "definitions", "hypernyms")
     pairs = []
-    for split, parts in by_name(files, names, "SPLIT_PART.txt", needed).items():
+    for split, parts in by_name(files, pattern, "SPLIT_PART.txt", required).items():
         rows = columns.read(parts["examples"])
-        definitions, hypernyms = (parallel_lines(parts[part], rows) for part in needed[1:])
+        definitions = parallel_lines(parts["definitions"], rows)
+        hypernym_lines = parallel_lines(parts["hypernyms"], rows)
         labels = parallel_labels(parts.get("labels"), rows, _TRUE_FALSE)
-        for row, definition, hypernym_line, label in zip(
-            rows, definitions, hypernyms, labels, strict=True
+        for row, definition, hypernyms, label in zip(
+            rows, definitions, hypernym_lines, labels, strict=True
         ):
             if not definition.strip():
                 raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
             left = _nth_word(row, "context", row.values["index"])
-            right = _second_context(
-                subtask, left.text[slice(*left.spans[0])], definition, hypernym_line, options
-            )
+            target = left.text[slice(*left.spans[0])]
+            right = _second_context(subtask, target, definition, hypernyms, options)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return _as_read(pairs, options)
+    return _under_protocol(pairs, options)
 
 
 def _second_context(
     subtask: int, target: str, definition: str, hypernyms: str, options: Mapping[str, Any]
 ) -> TextInput:
-    released = options.get("protocol") == RELEASED
-    if released and not options.get("of_target"):
+    """Return the second context of an item of WiC-TSV, as ``parse_wic_tsv`` describes."""
+    is_released = options.get("protocol") == RELEASED
+    if is_released and not options.get("of_target"):
         listed = " ".join(hypernyms.split())
-        return TextInput({1: definition, 2: listed, 3: f"{definition}||{listed}"}[subtask])
-    listed = (
-        ",".join(hypernyms.split())
-        if released
-        else ", ".join(hypernyms.replace("_", " ").split("\t"))
-    )
-    statement = STATEMENTS[1 if subtask == 3 and not listed else subtask]
-    text = statement.format(target=target, definition=definition, hypernyms=listed)
+        texts = {1: definition, 2: listed, 3: f"{definition}||{listed}"}
+        return TextInput(texts[subtask])
+    if is_released:
+        listed = ",".join(hypernyms.split())
+    else:
+        listed = ", ".join(hypernyms.replace("_", " ").split("\t"))
+    if subtask == 3 and not listed:
+        subtask = 1
+    text = STATEMENTS[subtask].format(target=target, definition=definition, hypernyms=listed)
     return TextInput(text.rstrip(), ((0, len(target)),))
 
 
@@ -132,22 +134,23 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
     columns = Columns(
         ("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9)
     )
-    names = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
+    pattern = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
+    shape = "[XX_]valid.txt, [XX_]test[_data].txt, [XX_]test_gold.txt"
     bits = {"1": 1, "0": 0}
     pairs = []
-    for group, parts in by_name(
-        files, names, "[XX_]valid.txt, [XX_]test[_data].txt, [XX_]test_gold.txt", ("data",)
-    ).items():
+    for group, parts in by_name(files, pattern, shape, ("data",)).items():
         split = "dev" if group == "valid" else "test"
         rows = columns.read(parts["data"])
         labels = parallel_labels(parts.get("gold"), rows, bits)
-        for row, label in zip(rows, labels, strict=True):
-            own = (
-                row.label("label", bits) if "label" in row.values and "gold" not in parts else label
-            )
-            left, right = _between(row, "first", "s1", "e1"), _between(row, "second", "s2", "e2")
-            pairs.append(ContextPair(f"{split}/{row.line}", left, right, own, split))
-    return _as_read(pairs, options)
+        for row, gold_label in zip(rows, labels, strict=True):
+            label = gold_label
+            # A file of labels takes precedence over the column.
+            if "label" in row.values and "gold" not in parts:
+                label = row.label("label", bits)
+            left = _between(row, "first", "s1", "e1")
+            right = _between(row, "second", "s2", "e2")
+            pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
+    return _under_protocol(pairs, options)
 
 
 def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -158,20 +161,15 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     """
     language = text_option(options, "language")
     columns = Columns(("context1", "context2", "label"), header="exact")
-    names = r"(?P<group>train|dev|test)(?P<part>)\..*"
+    pattern = r"(?P<group>train|dev|test)(?P<part>)\..*"
     pairs = []
-    for split, parts in by_name(files, names, "SPLIT.tsv", ("data",)).items():
+    for split, parts in by_name(files, pattern, "SPLIT.tsv", ("data",)).items():
         for row in columns.read(parts["data"]):
-            left, right = (
-                _only_marked(row, "context1", language),
-                _only_marked(row, "context2", "en"),
-            )
-            pairs.append(
-                ContextPair(
-                    f"{split}/{row.line - 1}", left, right, row.label("label", _TRUE_FALSE), split
-                )
-            )
-    return _as_read(pairs, options)
+            left = _only_marked(row, "context1", language)
+            right = _only_marked(row, "context2", "en")
+            label = row.label("label", _TRUE_FALSE)
+            pairs.append(ContextPair(f"{split}/{row.line - 1}", left, right, label, split))
+    return _under_protocol(pairs, options)
 
 
 def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
@@ -191,27 +189,29 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
                 f"{path}: an odd number of lines ({len(rows)}); the last one has no partner."
             )
         for first, second in zip(rows[::2], rows[1::2], strict=True):
-            lemma, _, first_number = first.values["name"].rpartition(" ")
-            second_lemma, _, second_number = second.values["name"].rpartition(" ")
-            for row, parts in (
-                (first, (lemma, first_number)),
-                (second, (second_lemma, second_number)),
-            ):
-                if not all(parts):
-                    raise row.error("not a lemma, a space and a number in the last column")
+            lemma, first_number = _lemma_and_number(first)
+            second_lemma, second_number = _lemma_and_number(second)
             if first.values["rating"] != second.values["rating"] or lemma != second_lemma:
                 raise DataFormatError(
                     f"{path}, lines {first.line} and {second.line}: they are no pair."
                 )
-            left, right = (
-                _nth_word(row, "context", row.values["index"]) for row in (first, second)
-            )
+            left = _nth_word(first, "context", first.values["index"])
+            right = _nth_word(second, "context", second.values["index"])
             identity = first.unique(f"{lemma}/{first_number}-{second_number}")
-            pairs.append(RatedContexts(identity, left, right, first.number("rating", (1, 5))))
-    return _as_read(pairs, options)
+            rating = first.number("rating", (1, 5))
+            pairs.append(RatedContexts(identity, left, right, rating))
+    return _under_protocol(pairs, options)
 
 
-_COSIMLEX = (
+def _lemma_and_number(row: TableRow) -> tuple[str, str]:
+    """Return the lemma of a row of Usim, and the number of its sentence."""
+    lemma, _, number = row.values["name"].rpartition(" ")
+    if not lemma or not number:
+        raise row.error("not a lemma, a space and a number in the last column")
+    return lemma, number
+
+
+_COSIMLEX_COLUMNS = (
     "word1",
     "word2",
     "context1",
@@ -234,68 +234,82 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
     ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. are the forms that occur. The
     marks are removed. The id is the number of the row, from 1.
 
-    ``released``: the text is cut into words and runs of punctuation, with spaces between; the target is the first of
-    those that a mark encloses.
+    ``released``: the text is split into words and runs of punctuation, which are joined by spaces; of those inside a
+    mark, the target is the first.
     """
-    released = options.get("protocol") == RELEASED
+    is_released = options.get("protocol") == RELEASED
+    changes = []
+    for row in Columns(_COSIMLEX_COLUMNS, header="exact").read_all(files):
+        identity = row.unique(str(row.line - 1))
+        first = _cosimlex_context(row, "1", is_released)
+        second = _cosimlex_context(row, "2", is_released)
+        changes.append(ContextChange(identity, first, second))
+    return changes
 
-    def in_context(row: TableRow, number: str) -> RatedContexts:
-        text, spans = unmark(row.values[f"context{number}"], "<strong>", "</strong>")
-        wanted = [row.values[f"word{word}_context{number}"] for word in "12"]
-        marked = [text[start:end] for start, end in spans]
-        if marked not in (wanted, wanted[::-1]):
-            raise row.error(f"context {number} does not mark {' and '.join(map(shown, wanted))}")
-        sides = (
-            _cut_apart(text, spans) if released else [TextInput(text, (span,)) for span in spans]
-        )
-        left, right = sides if marked == wanted else sides[::-1]
-        return RatedContexts(
-            f"{row.line - 1}/{number}", left, right, row.number(f"sim{number}", (0, 10))
-        )
 
+def _cosimlex_context(row: TableRow, number: str, is_released: bool) -> RatedContexts:
+    """Return both words of a row of CoSimLex in one of its contexts."""
+    text, spans = unmark(row.values[f"context{number}"], "<strong>", "</strong>")
+    forms = [row.values[f"word1_context{number}"], row.values[f"word2_context{number}"]]
+    marked = [text[start:end] for start, end in spans]
+    if marked != forms and marked != forms[::-1]:
+        raise row.error(f"context {number} does not mark {' and '.join(map(shown, forms))}")
+    if is_released:
+        sides = _released_targets(text, spans)
+    else:
+        sides = [TextInput(text, (span,)) for span in spans]
+    if marked != forms:
+        sides.reverse()
+    left, right = sides
+    rating = row.number(f"sim{number}", (0, 10))
+    return RatedContexts(f"{row.line - 1}/{number}", left, right, rating)
+
+
+def _released_targets(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
+    """Return the targets of a text, each in the text as the released code (``test_cosimlex``) makes it."""
+    # Brackets mark the targets, so the text's own are removed.
+    bracketed = ""
+    previous_end = 0
+    for start, end in spans:
+        bracketed += _unbracketed(text[previous_end:start])
+        bracketed += f" [ {_unbracketed(text[start:end])} ] "
+        previous_end = end
+    bracketed += _unbracketed(text[previous_end:])
+
+    tokens = WORDPUNCT.findall(bracketed)
+    targets = []
+    for index, token in enumerate(tokens):
+        if token != "[":
+            continue
+        before = _unbracketed(" ".join(tokens[: index + 1])).strip()
+        target = tokens[index + 1]
+        after = _unbracketed(" ".join(tokens[index + 2 :])).strip()
+        start = len(before) + 1
+        span = (start, start + len(target))
+        targets.append(TextInput(f"{before} {target} {after}", (span,)))
+    return targets
+
+
+def _under_protocol(pairs: list[_Pair], options: Mapping[str, Any]) -> list[_Pair]:
+    """Return the pairs as the protocol reads them: under ``released`` without square brackets."""
+    if options.get("protocol") != RELEASED:
+        return pairs
     return [
-        ContextChange(row.unique(str(row.line - 1)), in_context(row, "1"), in_context(row, "2"))
-        for row in Columns(_COSIMLEX, header="exact").read_all(files)
+        replace(
+            pair,
+            left=_without_brackets(pair.left),
+            right=_without_brackets(pair.right),
+        )
+        for pair in pairs
     ]
 
 
-def _cut_apart(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
-    """The targets of a text, each in the text as the released code (``test_cosimlex``) makes it."""
-    marked, done = "", 0
-    for start, end in spans:
-        marked += f"{_unbracketed(text[done:start])} [ {_unbracketed(text[start:end])} ] "
-        done = end
-    tokens = WORDPUNCT.findall(marked + _unbracketed(text[done:]))
-    sides = []
-    for index in (number for number, token in enumerate(tokens, start=1) if token == "["):
-        before, after = (
-            _unbracketed(" ".join(some)).strip() for some in (tokens[:index], tokens[index + 1 :])
-        )
-        start = len(before) + 1
-        sides.append(
-            TextInput(f"{before} {tokens[index]} {after}", ((start, start + len(tokens[index])),))
-        )
-    return sides
-
-
-def _as_read(pairs: list[_Sides], options: Mapping[str, Any]) -> list[_Sides]:
-    """The pairs as the protocol reads them: under ``released`` without square brackets."""
-    if options.get("protocol") != RELEASED:
-        return pairs
-    return [replace(pair, left=_bare(pair.left), right=_bare(pair.right)) for pair in pairs]
-
-
-def _bare(item: TextInput) -> TextInput:
-    """An input without square brackets, which are removed from its target too."""
-    before = [
-        0,
-        *accumulate(character not in "[]" for character in item.text),
-    ]  # kept characters before each
-    return replace(
-        item,
-        text=_unbracketed(item.text),
-        spans=tuple((before[s], before[e]) for s, e in item.spans),
-    )
+def _without_brackets(item: TextInput) -> TextInput:
+    """Return an input without square brackets, which are removed from its target too."""
+    # At each position, the number of characters before it that stay.
+    positions = [0, *accumulate(character not in "[]" for character in item.text)]
+    spans = tuple((positions[start], positions[end]) for start, end in item.spans)
+    return replace(item, text=_unbracketed(item.text), spans=spans)
 
 
 def _unbracketed(text: str) -> str:
@@ -303,28 +317,30 @@ def _unbracketed(text: str) -> str:
 
 
 def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
-    """The word at an index from 0, in a text whose words are separated by single spaces."""
+    """Return the word at an index from 0, in a text whose words are separated by single spaces."""
     text = row.values[column]
     words = text.split(" ")
     number = parse_index(index)
     if not 0 <= number < len(words) or not words[number]:
-        asked = index if number >= 0 else shown(index)
-        raise row.error(f"there is no word {asked} in {shown(text)} (counted from 0)")
+        quoted_index = index if number >= 0 else shown(index)
+        raise row.error(f"there is no word {quoted_index} in {shown(text)} (counted from 0)")
     start = sum(len(word) + 1 for word in words[:number])
     return TextInput(text, ((start, start + len(words[number])),))
 
 
 def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
-    """The word between two character positions of a text."""
-    text, bounds = row.values[column], (row.values[first], row.values[last])
-    start, end = map(parse_index, bounds)
+    """Return the word between two character positions of a text; ``first`` and ``last`` are their columns."""
+    text = row.values[column]
+    start = parse_index(row.values[first])
+    end = parse_index(row.values[last])
     if not 0 <= start < end <= len(text):
-        raise row.error(f"there is no target from {shown('-'.join(bounds))} in {shown(text)}")
+        bounds = f"{row.values[first]}-{row.values[last]}"
+        raise row.error(f"there is no target from {shown(bounds)} in {shown(text)}")
     return TextInput(text, ((start, end),))
 
 
 def _only_marked(row: TableRow, column: str, language: str) -> TextInput:
-    """The only word of a text that is marked as ``<word>...</word>``."""
+    """Return the only word of a text that is marked as ``<word>...</word>``."""
     text, spans = unmark(row.values[column], "<word>", "</word>")
     if len(spans) != 1 or not text[slice(*spans[0])].strip():
         raise row.error(f"{len(spans)} targets instead of one in {shown(row.values[column])}")

@@ -22,45 +22,50 @@ from mirrorbench.data.readers.dataset_tables import Columns, by_name
 from mirrorbench.data.readers.text import decoded, read_lines
 
 _NO_ID = "cui-less"
+"""In BioSyn's files, the id of a mention or name without a concept."""
 _NameWithIds = tuple[str, frozenset[str]]
 
 
 def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """Read BioSyn's archive of a data set in place: a folder of ``.concept`` files, one per document; a dictionary.
+    """Read BioSyn's archive of a data set in place: a folder of ``.concept`` files, one per document, and a dictionary.
 
     A line of a ``.concept`` file is ``document||start|end||type||mention||ids``, a line of a dictionary ``ids||name``.
     The option ``mentions`` names the folder (``processed_test``), ``dictionary`` the file. A mention's id is
     ``<document>/<line>``.
     """
     path = only_file(files, "biosyn")
-    folder, dictionary = text_option(options, "mentions"), text_option(options, "dictionary")
+    folder = text_option(options, "mentions")
+    dictionary_name = text_option(options, "dictionary")
     documents: dict[str, list[str]] = {}
     with open_archive(path) as archive:
         for member in archive.sizes:  # in archive order: a gzipped tar is read sequentially
             inner_path = PurePosixPath(member)
-            if (
-                inner_path.suffix == ".concept" and inner_path.parent.name == folder
-            ) or inner_path.name == dictionary:
-                content = b"".join(archive.read(member, MEMBER_LIMIT))
-                if inner_path.name in documents:
-                    raise DataFormatError(f"{path}: a second file {inner_path.name}, {member}.")
-                documents[inner_path.name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
-    names = _dictionary(documents.pop(dictionary, []), f"{path}, {dictionary}")
-    if not documents or not names:
-        raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary}.")
+            name = inner_path.name
+            is_document = inner_path.suffix == ".concept" and inner_path.parent.name == folder
+            if not is_document and name != dictionary_name:
+                continue
+            content = b"".join(archive.read(member, MEMBER_LIMIT))
+            if name in documents:
+                raise DataFormatError(f"{path}: a second file {name}, {member}.")
+            documents[name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
+    dictionary_lines = documents.pop(dictionary_name, [])
+    dictionary = _dictionary(dictionary_lines, f"{path}, {dictionary_name}")
+    if not documents or not dictionary:
+        raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary_name}.")
+
     columns = Columns(("document", "place", "type", "mention", "ids"), separator="||")
     mentions = []
     for name in sorted(documents, key=lambda name: PurePosixPath(name).stem):
+        document = PurePosixPath(name).stem
         for row in columns.split(documents[name], f"{path}, {name}"):
-            parts, ids = _split(row.text("mention").strip().lower()), _ids(row.text("ids"))
+            parts = _split(row.text("mention").strip().lower())
+            ids = _ids(row.text("ids"))
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
-            if (
-                row.values["ids"].strip().lower() != _NO_ID
-            ):  # a mention without a concept is no item
-                document = PurePosixPath(name).stem
+            # A mention without a concept is not an item.
+            if row.values["ids"].strip().lower() != _NO_ID:
                 mentions.append(Mention(f"{document}/{row.line}", parts, ids, document))
-    return [_linking(mentions, names, path)]
+    return [_linking(mentions, dictionary, path)]
 
 
 def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
@@ -70,24 +75,21 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     ``AskAPatient.fold-<n>.<train|validation|test>.txt``. A mention's id is ``<fold>/<line>``.
     """
     columns = Columns(("id", "term", "phrase"), encoding="cp1252")
-    names = r"AskAPatient\.fold-(?P<group>[0-9]{1,4})\.(?P<part>train|validation|test)\.txt"
-    needed = ("train", "validation", "test")
-    folds = by_name(files, names, "AskAPatient.fold-<n>.<part>.txt", needed)
+    pattern = r"AskAPatient\.fold-(?P<group>[0-9]{1,4})\.(?P<part>train|validation|test)\.txt"
+    required = ("train", "validation", "test")
+    folds = by_name(files, pattern, "AskAPatient.fold-<n>.<part>.txt", required)
     linkings = []
     for fold in sorted(folds, key=int):
-        rows = {part: columns.read(folds[fold][part]) for part in needed}
-        labels = dict.fromkeys(
-            (row.text("term"), row.text("id")) for part in needed for row in rows[part]
-        )
-        dictionary = dict.fromkeys(
-            (term.lower(), frozenset({identity})) for term, identity in labels
-        )
-        mentions = [
-            Mention(
-                f"{fold}/{row.line}", (row.text("phrase").lower(),), frozenset({row.text("id")})
-            )
-            for row in rows["test"]
-        ]
+        rows = {part: columns.read(folds[fold][part]) for part in required}
+        dictionary: dict[_NameWithIds, None] = {}
+        for part in required:
+            for row in rows[part]:
+                name = row.text("term").lower()
+                dictionary[name, frozenset({row.text("id")})] = None
+        mentions = []
+        for row in rows["test"]:
+            name = row.text("phrase").lower()
+            mentions.append(Mention(f"{fold}/{row.line}", (name,), frozenset({row.text("id")})))
         linkings.append(_linking(mentions, dictionary, f"AskAPatient, fold {fold}", f"fold-{fold}"))
     return linkings
 
@@ -98,33 +100,33 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     Gold is the general SNOMED id (the paper's "general" splits). Mentions are not lower-cased. A mention's id is its
     line.
     """
-    table, names = _two_files(
+    table_path, names_path = _two_files(
         files, ".csv", "COMETA: one .csv of mentions and one .txt of names are needed."
     )
-    mentions = [
-        Mention(
-            str(row.line),
-            (row.text("Term").strip(),),
-            frozenset({row.text("General SNOMED ID").strip()}),
-        )
-        for row in Columns(("Term", "General SNOMED ID"), header="order").read(table)
-    ]
-    return [_linking(mentions, _dictionary(read_lines(names), names), table)]
+    columns = Columns(("Term", "General SNOMED ID"), header="order")
+    mentions = []
+    for row in columns.read(table_path):
+        name = row.text("Term").strip()
+        concept = row.text("General SNOMED ID").strip()
+        mentions.append(Mention(str(row.line), (name,), frozenset({concept})))
+    dictionary = _dictionary(read_lines(names_path), names_path)
+    return [_linking(mentions, dictionary, table_path)]
 
 
 def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
     """Read ResCNN's ``data.json`` (lists of mention and ids by split) and a list of MeSH names (id, tab, name).
 
     MeSH names are normalised to look like mentions (lower case, words only). As in BioSyn's dictionaries, the mentions
-    of train and dev are names too, except composite ones. The test mentions are linked; their id is their number in
-    the list.
+    of train and dev are names too, except composite ones. Items are the test mentions; their id is their number in the
+    list.
     """
     mentions_path, names_path = _two_files(
         files, ".json", "ResCNN: data.json and a list of names are needed."
     )
     dictionary: dict[_NameWithIds, None] = {}
     for row in Columns(("id", "name")).read(names_path):
-        if not (name := _words(row.text("name"))):
+        name = _words(row.text("name"))
+        if not name:
             raise row.error("a name without a letter or digit")
         dictionary[name, frozenset({row.values["id"]})] = None
     text = "\n".join(read_lines(mentions_path))
@@ -158,7 +160,7 @@ class _ResCnn(msgspec.Struct):
 
 
 def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Path, Path]:
-    """The only file with a suffix, and the only other file."""
+    """Return the only file with a suffix, and the only other file; raise ``problem`` if there are more or fewer."""
     first = [path for name, path in files.items() if name.endswith(suffix)]
     second = [path for name, path in files.items() if not name.endswith(suffix)]
     if len(first) != 1 or len(second) != 1:
@@ -167,6 +169,7 @@ def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Pa
 
 
 def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
+    """Parse the lines of a dictionary, without names that have no concept; ``where`` is their file, for messages."""
     entries = []
     for number, line in enumerate(lines, start=1):
         ids, separator, name = line.strip().rpartition("||")  # ids may hold "||" themselves
@@ -180,23 +183,25 @@ def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
 def _linking(
     mentions: list[Mention], dictionary: Iterable[_NameWithIds], where: Path | str, fold: str = ""
 ) -> Linking:
+    """Return mentions with their dictionary, after checking that their ids may be found in it."""
     entries = list(dictionary)
-    if not mentions or not entries:
-        raise DataFormatError(
-            f"{where}: no {'name in the dictionary' if mentions else 'mention to link'}."
-        )
-    known = frozenset[str]().union(*(ids for _, ids in entries))
-    if not any(mention.gold & known for mention in mentions):
+    if not mentions:
+        raise DataFormatError(f"{where}: no mention to link.")
+    if not entries:
+        raise DataFormatError(f"{where}: no name in the dictionary.")
+    names = tuple(name for name, _ in entries)
+    ids_of_names = tuple(ids for _, ids in entries)
+    dictionary_ids = frozenset[str]().union(*ids_of_names)
+    if not any(mention.gold & dictionary_ids for mention in mentions):
         raise DataFormatError(
             f"{where}: no id of a mention occurs in the dictionary, as {shown(min(mentions[0].gold))}.",
             "Mentions and dictionary must use the ids of one terminology.",
         )
-    return Linking(
-        tuple(mentions), tuple(name for name, _ in entries), tuple(ids for _, ids in entries), fold
-    )
+    return Linking(tuple(mentions), names, ids_of_names, fold)
 
 
 def _split(text: str) -> tuple[str, ...]:
+    """Return the parts of a composite mention, or of several ids."""
     return tuple(part.strip() for part in text.replace("+", "|").split("|"))
 
 
@@ -205,4 +210,6 @@ def _ids(text: str) -> frozenset[str]:
 
 
 def _words(name: str) -> str:
-    return " ".join("".join(c if c.isalnum() else " " for c in name.lower()).split())
+    """Return the words of a name in lower case, without punctuation."""
+    characters = [character if character.isalnum() else " " for character in name.lower()]
+    return " ".join("".join(characters).split())

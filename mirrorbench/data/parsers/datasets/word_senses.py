@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
 from mirrorbench.core.encoder_protocol import TextInput
@@ -19,7 +19,8 @@ from mirrorbench.data.readers.text import read_lines
 from mirrorbench.data.readers.values import Ids
 from mirrorbench.data.wordnet import POS, QUOTED, Sense, WordNet
 
-_DATA, _GOLD = ".data.xml", ".gold.key.txt"
+_DATA = ".data.xml"
+_GOLD = ".gold.key.txt"
 _WORD = re.compile(r"[^\W_]+(?:['’.][^\W_]+)*\.?")
 _BETWEEN_WORDS = re.compile(r"[_ -]")
 
@@ -35,9 +36,8 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     Under the protocol ``released`` contexts are as in the authors' code (``test_wsd``): all examples represent a sense,
     and words are looked up as nouns, so that "ran" and "run" are two words; otherwise by their part of speech.
     """
-    data, gold = (
-        next((p for name, p in files.items() if name.endswith(end)), None) for end in (_DATA, _GOLD)
-    )
+    data = _file_ending_in(_DATA, files)
+    gold = _file_ending_in(_GOLD, files)
     if data is None or gold is None:
         raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
@@ -45,28 +45,35 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     contexts: dict[str, SenseContexts] = {}
     occurrences = []
     contexts_of = _context_reader(wordnet, options)
+    senses_of = cache(wordnet.senses)
+    # The released contexts of a sense depend on the form of the word in the sentence.
     by_form = options.get("protocol") == RELEASED and options.get("of_target")
-    senses = cache(wordnet.senses)
-    for number, lemma, pos, target in _instances(data):
-        candidates = senses(lemma, pos)
-        candidate_keys, right = (
-            tuple(sense.key for sense in candidates),
-            keys.pop(number, frozenset()),
-        )
+    for identity, lemma, pos, target in _instances(data):
+        senses = senses_of(lemma, pos)
+        sense_keys = tuple(sense.key for sense in senses)
+        gold_keys = keys.pop(identity, frozenset())
         form = target.text[slice(*target.spans[0])] if by_form else ""
-        names = tuple(f"{key} {form}" for key in candidate_keys) if form else candidate_keys
-        for name, sense in zip(names, candidates, strict=True):
+        context_names = sense_keys
+        if form:
+            context_names = tuple(f"{key} {form}" for key in sense_keys)
+        for name, sense in zip(context_names, senses, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
-        if not right or not right <= set(candidate_keys):
-            unknown = ", ".join(sorted(right - set(candidate_keys))) or "no gold key"
+        if not gold_keys or not gold_keys <= set(sense_keys):
+            unknown = ", ".join(sorted(gold_keys - set(sense_keys))) or "no gold key"
             raise DataFormatError(
-                f"{gold}: {number} ({lemma}, {pos}) has {unknown} among its keys, which WordNet does not know.",
+                f"{gold}: {identity} ({lemma}, {pos}) has {unknown} among its keys, which WordNet does not know.",
                 hint="The sense keys are those of WordNet 3.0; another version will not do.",
             )
-        corpus, contexts_names = number.partition(".")[0], names if form else ()
         occurrences.append(
-            Occurrence(number, target, candidate_keys, right, corpus, contexts_names)
+            Occurrence(
+                id=identity,
+                target=target,
+                candidates=sense_keys,
+                gold=gold_keys,
+                corpus=identity.partition(".")[0],
+                contexts=context_names if form else (),
+            )
         )
     if not occurrences:
         raise DataFormatError(f"{data}: no instances in it.")
@@ -77,22 +84,40 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     return [Disambiguation(tuple(occurrences), contexts)]
 
 
+def _file_ending_in(suffix: str, files: Mapping[str, Path]) -> Path | None:
+    for name, path in files.items():
+        if name.endswith(suffix):
+            return path
+    return None
+
+
 def _gold_keys(path: Path) -> dict[str, frozenset[str]]:
-    """The sense keys of each instance, by its id."""
+    """Return the sense keys of each instance, by its id."""
     ids = Ids()
-    rows = ((line, text.split()) for line, text in enumerate(read_lines(path), start=1))
-    return {ids.add(row[0], path, line): frozenset(row[1:]) for line, row in rows if row}
+    keys = {}
+    for number, line in enumerate(read_lines(path), start=1):
+        fields = line.split()
+        if fields:
+            identity = ids.add(fields[0], path, number)
+            keys[identity] = frozenset(fields[1:])
+    return keys
 
 
-def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
-    """Id, lemma, part of speech, and the word in its sentence, of each instance."""
+class _Instance(NamedTuple):
+    """An instance of the data file: its id, lemma in lower case, part of speech, and the word in its sentence."""
+
+    id: str
+    lemma: str
+    pos: str
+    target: TextInput
+
+
+def _instances(path: Path) -> Iterator[_Instance]:
+    """Yield the instances of a data file."""
     try:
         root = ElementTree.parse(path).getroot()
-    except (
-        ElementTree.ParseError,
-        ValueError,
-        LookupError,
-    ) as error:  # the latter two for an unknown encoding
+    except (ElementTree.ParseError, ValueError, LookupError) as error:
+        # An unknown encoding is a ValueError or a LookupError.
         raise DataFormatError(f"{path} is not well-formed XML ({error}).") from None
     except OSError as error:
         raise DataUnavailableError(f"Cannot read {path}: {error.strerror}.") from None
@@ -103,67 +128,88 @@ def _instances(path: Path) -> Iterator[tuple[str, str, str, TextInput]]:
         raise DataFormatError(f"{path}: an instance that is not right below a sentence.")
     for sentence in root.iter("sentence"):
         words = [element.text or "" for element in sentence]
-        text, start = " ".join(words), 0
+        text = " ".join(words)
+        start = 0
         for element, word in zip(sentence, words, strict=True):
+            end = start + len(word)
             if element.tag == "instance":
-                number, lemma, pos = (element.get(name, "") for name in ("id", "lemma", "pos"))
+                identity = element.get("id", "")
+                lemma = element.get("lemma", "").lower()
+                pos = element.get("pos", "")
                 if not word or pos not in POS:
                     raise DataFormatError(
-                        f"{path}: the instance {number!r} has no word, or an unknown part of speech."
+                        f"{path}: the instance {identity!r} has no word, or an unknown part of speech."
                     )
-                yield number, lemma.lower(), pos, TextInput(text, ((start, start + len(word)),))
-            start += len(word) + 1
+                yield _Instance(identity, lemma, pos, TextInput(text, ((start, end),)))
+            start = end + 1  # a space
 
 
 def _context_reader(
     wordnet: WordNet, options: Mapping[str, Any]
 ) -> Callable[[Sense, str, str, str], SenseContexts]:
-    """The function from sense, lemma, part of speech and form of an occurrence to the contexts of the sense."""
+    """Return the function from sense, lemma, part of speech and form of an occurrence to the contexts of the sense."""
     if options.get("protocol") == RELEASED:
-        read = _released_contexts if options.get("of_target") else _released_texts
-        return lambda sense, lemma, pos, form: read(sense, form, wordnet)
+        released = _released_contexts if options.get("of_target") else _released_texts
+        return lambda sense, lemma, pos, form: released(sense, form, wordnet)
     choice, seed = example_choice(options)
 
     def contexts(sense: Sense, lemma: str, pos: str, form: str) -> SenseContexts:
-        spans = ((example, find_word(lemma, pos, example, wordnet)) for example in sense.examples)
-        examples = tuple(TextInput(example, (span,)) for example, span in spans if span)
-        if choice == "random" and examples:
-            examples = (Random(f"{seed} {sense.key}").choice(examples),)
-        return SenseContexts(
-            examples if choice == "all" else examples[:1], _statement(sense.form, sense.definition)
-        )
+        examples = []
+        for example in sense.examples:
+            span = find_word(lemma, pos, example, wordnet)
+            if span is not None:
+                examples.append(TextInput(example, (span,)))
+        if examples and choice == "random":
+            # The draw for a sense does not depend on the other senses.
+            examples = [Random(f"{seed} {sense.key}").choice(examples)]
+        elif choice == "first":
+            examples = examples[:1]
+        return SenseContexts(tuple(examples), _statement(sense.form, sense.definition))
 
     return contexts
 
 
 def _statement(form: str, definition: str) -> TextInput:
-    return TextInput(STATEMENTS[1].format(target=form, definition=definition), ((0, len(form)),))
+    """Return the definition of a word as a statement about it, whose target is the word."""
+    text = STATEMENTS[1].format(target=form, definition=definition)
+    return TextInput(text, ((0, len(form)),))
 
 
 def _released_contexts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
-    """The contexts of a sense in the released code, where quotations are examples, as in NLTK 3.5."""
-    # The target is the first token of an example whose base as a noun is that of ``form``; other examples are left out.
-    base, examples = wordnet.noun(form), []
-    for tokens in map(WORDPUNCT.findall, QUOTED.findall(sense.gloss)):
-        position = next((n for n, token in enumerate(tokens) if wordnet.noun(token) == base), None)
-        if position is not None:
-            start = sum(len(token) + 1 for token in tokens[:position])
-            examples.append(TextInput(" ".join(tokens), ((start, start + len(tokens[position])),)))
+    """Return the contexts of a sense in the released code, where quotations are examples, as in NLTK 3.5.
+
+    The target is the first token of an example whose base as a noun is that of ``form``. An example without such a
+    token is left out.
+    """
+    base = wordnet.noun(form)
+    examples = []
+    for quotation in QUOTED.findall(sense.gloss):
+        tokens = WORDPUNCT.findall(quotation)
+        start = 0
+        for token in tokens:
+            end = start + len(token)
+            if wordnet.noun(token) == base:
+                examples.append(TextInput(" ".join(tokens), ((start, end),)))
+                break
+            start = end + 1  # a space
     return SenseContexts(tuple(examples), _statement(form, _unquoted(sense.gloss)))
 
 
 def _released_texts(sense: Sense, form: str, wordnet: WordNet) -> SenseContexts:
-    """The same for encoders of whole texts: every example as tokens, and the definition alone."""
-    texts = (" ".join(WORDPUNCT.findall(example)) for example in QUOTED.findall(sense.gloss))
-    return SenseContexts(tuple(map(TextInput, texts)), TextInput(_unquoted(sense.gloss)))
+    """Return the contexts of a sense in the released code for encoders of whole texts: examples and definition."""
+    examples = []
+    for quotation in QUOTED.findall(sense.gloss):
+        examples.append(TextInput(" ".join(WORDPUNCT.findall(quotation))))
+    return SenseContexts(tuple(examples), TextInput(_unquoted(sense.gloss)))
 
 
 def _unquoted(gloss: str) -> str:
+    """Return a gloss without its quotations: the definition."""
     return QUOTED.sub("", gloss).strip().strip("; ")
 
 
 def find_word(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:
-    """Find the character span of a word's first occurrence in a text, in any inflected form; ``None`` without any.
+    """Return the character span of a word's first occurrence in a text, in any inflected form; ``None`` if there is none.
 
     ``lemma`` is in lower case, with underscores for spaces; hyphens and spaces are treated as equal.
     """
@@ -171,11 +217,14 @@ def find_word(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, i
     matches = list(_WORD.finditer(text))
     for first in range(len(matches) - len(words) + 1):
         run = matches[first : first + len(words)]
-        if all(
+        is_found = all(
             _is_form(match[0].lower(), word, pos, wordnet)
             for match, word in zip(run, words, strict=True)
-        ):
-            return run[0].start(), run[-1].start() + len(run[-1][0].rstrip("."))
+        )
+        if is_found:
+            last = run[-1]
+            # A full stop may end the sentence and not the word.
+            return run[0].start(), last.start() + len(last[0].rstrip("."))
     return None
 
 
