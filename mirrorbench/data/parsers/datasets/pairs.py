@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import csv
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
@@ -33,25 +33,27 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     were not scored and are left out. The id is ``X/<line>``, the subset ``X``.
     """
     width = whole_number(options, "columns", 2, least=2)
-    names = r".+\.(?P<part>input|gs)\.(?P<group>.+)\.txt"
+    columns = Columns(("left", "right"), widths=(width,))
+    pattern = r".+\.(?P<part>input|gs)\.(?P<group>.+)\.txt"
+    subsets = by_name(files, pattern, "STS.input.X.txt or STS.gs.X.txt", ("input", "gs"))
     pairs = []
-    for subset, parts in by_name(
-        files, names, "STS.input.X.txt or STS.gs.X.txt", ("input", "gs")
-    ).items():
-        rows = Columns(("left", "right"), widths=(width,)).read(parts["input"])
-        for row, gold in zip(rows, parallel_lines(parts["gs"], rows), strict=True):
-            if gold.strip():
-                score = parse_number(gold.strip(), parts["gs"], row.line, *_STS_SCALE)
-                pairs.append(
-                    Pair(f"{subset}/{row.line}", row.text("left"), row.text("right"), score, subset)
-                )
+    for subset, parts in subsets.items():
+        rows = columns.read(parts["input"])
+        gold_lines = parallel_lines(parts["gs"], rows)
+        for row, gold_line in zip(rows, gold_lines, strict=True):
+            gold = gold_line.strip()
+            if not gold:
+                continue
+            score = parse_number(gold, parts["gs"], row.line, *_STS_SCALE)
+            identity = f"{subset}/{row.line}"
+            pairs.append(Pair(identity, row.text("left"), row.text("right"), score, subset))
     return pairs
 
 
 def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Parse the STS benchmark: tab-separated despite its names (``sts-dev.csv``), some rows with two more, on licences.
+    """Parse the STS benchmark, tab-separated despite the names of its files (``sts-dev.csv``).
 
-    Quotes are text: a reader that interprets them keeps only 1,119 of the 1,379 test rows. The id is
+    Some rows have two more columns, on licences. Quotes are text: a reader that interprets them keeps only 1,119 of the 1,379 test rows. The id is
     ``sts-test/<line>``.
     """
     columns = Columns(("genre", "file", "year", "number", "score", "left", "right"), widths=(7, 9))
@@ -59,10 +61,8 @@ def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     pairs = []
     for name, path in files.items():
         for row in columns.read(path, ids):
-            identity, score = (
-                row.unique(f"{PurePosixPath(name).stem}/{row.line}"),
-                row.number("score", _STS_SCALE),
-            )
+            identity = row.unique(f"{PurePosixPath(name).stem}/{row.line}")
+            score = row.number("score", _STS_SCALE)
             pairs.append(Pair(identity, row.text("left"), row.text("right"), score))
     return pairs
 
@@ -74,19 +74,20 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     SICK's own pair number.
     """
     columns = Columns(("pair_ID", "sentence_A", "sentence_B", "relatedness_score"), header="order")
-    sets = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
-    wanted = options.get("semeval_set")
+    splits = {"TRAIN": "train", "TRIAL": "dev", "TEST": "test"}
+    split = options.get("semeval_set")
     pairs = []
     for row in columns.read_all(files):
         if "SemEval_set" in row.values:
-            if wanted not in list(sets.values()):
-                known = ", ".join(sets.values())
+            if split not in list(splits.values()):
                 raise DataFormatError(
-                    f"{row.path} holds all splits; the option semeval_set must be one of {known}."
+                    f"{row.path} holds all splits; the option semeval_set must be one of "
+                    f"{', '.join(splits.values())}."
                 )
-            if row.label("SemEval_set", sets) != wanted:
+            if row.label("SemEval_set", splits) != split:
                 continue
-        identity, gold = row.unique(row.text("pair_ID")), row.number("relatedness_score", (1, 5))
+        identity = row.unique(row.text("pair_ID"))
+        gold = row.number("relatedness_score", (1, 5))
         pairs.append(Pair(identity, row.text("sentence_A"), row.text("sentence_B"), gold))
     return pairs
 
@@ -98,15 +99,12 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     """
     columns = Columns(("index", "question", "sentence", "label"), header="exact")
     labels = {"entailment": 1.0, "not_entailment": 0.0}
-    return [
-        Pair(
-            row.unique(row.values["index"]),
-            row.text("question"),
-            row.text("sentence"),
-            row.label("label", labels),
-        )
-        for row in columns.read_all(files)
-    ]
+    pairs = []
+    for row in columns.read_all(files):
+        identity = row.unique(row.values["index"])
+        gold = row.label("label", labels)
+        pairs.append(Pair(identity, row.text("question"), row.text("sentence"), gold))
+    return pairs
 
 
 _QQP_COLUMNS = ("id", "qid1", "qid2", "question1", "question2", "is_duplicate")
@@ -116,11 +114,13 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     """Parse Quora Question Pairs; gold is 1 if the questions are duplicates, else 0. The id is the data set's.
 
     Quora's ``quora_duplicate_questions.tsv``, Kaggle's ``train.csv`` and GLUE's ``train.tsv`` have the same columns,
-    split at tabs or at commas as the header is. Quotes follow RFC 4180; a question's white space becomes single spaces.
-    Pairs with an empty question are left out, three in all of QQP. The option ``sample`` is the number of pairs to draw
-    at random (0: all): those whose ids have the lowest SHA-256, in file order, so that it is the same in every edition.
+    separated by tabs or by commas, as in the header. Quotes follow RFC 4180; white space in a question becomes single
+    spaces. Pairs with an empty question are left out (three in all of QQP). The option ``sample`` is the number of
+    pairs to draw at random (0: all). The pairs whose ids have the lowest SHA-256 are drawn, in file order, so that the
+    sample is the same from every edition.
     """
-    pairs, ids = [], Ids()
+    pairs = []
+    ids = Ids()
     for path in files.values():
         for row in _quoted_rows(path, ids):
             gold = row.label("is_duplicate", {"0": 0.0, "1": 1.0})
@@ -132,29 +132,38 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
         raise DataFormatError(
             f"{', '.join(files)}: a sample of {size} pairs cannot be drawn from {len(pairs)}."
         )
-    drawn = sorted(
-        range(len(pairs)), key=lambda index: hashlib.sha256(pairs[index].id.encode()).digest()
-    )[:size]
+
+    def checksum(index: int) -> bytes:
+        return hashlib.sha256(pairs[index].id.encode()).digest()
+
+    drawn = sorted(range(len(pairs)), key=checksum)[:size]
     return [pairs[index] for index in sorted(drawn)]
 
 
 def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Parse duplicates of QQP; the second half get the second question of the next pair (id ``1+2``) and gold 0."""
+    """Parse pairs of QQP that are all duplicates, and make pairs with gold 0 of the second half.
+
+    Each pair of the second half gets the second question of the next pair, and the last pair that of the first; the id
+    is ``1+2``.
+    """
     duplicates = parse_qqp(files, options)
-    if wrong := [pair.id for pair in duplicates if pair.gold != 1]:
-        raise DataFormatError(
-            f"{', '.join(files)}: pair {wrong[0]} is no duplicate, and all must be."
-        )
+    for pair in duplicates:
+        if pair.gold != 1:
+            raise DataFormatError(
+                f"{', '.join(files)}: pair {pair.id} is no duplicate, and all must be."
+            )
     half = (len(duplicates) + 1) // 2
-    rest = duplicates[half:]
-    made = zip(rest, [*rest[1:], *rest[:1]], strict=True)
-    return duplicates[:half] + [
-        Pair(f"{pair.id}+{next_.id}", pair.left, next_.right, 0.0) for pair, next_ in made
-    ]
+    pairs = duplicates[:half]
+    second_half = duplicates[half:]
+    next_pairs = second_half[1:] + second_half[:1]
+    for pair, next_pair in zip(second_half, next_pairs, strict=True):
+        identity = f"{pair.id}+{next_pair.id}"
+        pairs.append(Pair(identity, pair.left, next_pair.right, 0.0))
+    return pairs
 
 
 def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
-    """The rows of a table of QQP, in which quoted fields may hold line ends."""
+    """Yield the rows of a table of QQP, in which quoted fields may hold line ends."""
     lines = read_lines(path)
     separator = "\t" if "\t" in "".join(lines[:1]) else ","
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
@@ -173,32 +182,35 @@ def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
         raise DataFormatError(f"{path}, line {reader.line_num}: {error}.") from None
 
 
-_Judged = dict[str, tuple[str, str, float]]  # by id: two words of one language, and the score
+_WordPairs = dict[str, tuple[str, str, float]]
+"""Pairs of words of one language with their score, by id."""
 
 
 def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
     """Parse the official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
 
-    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of the first, the mean score in the column
-    ``XXX`` of the second (as in Mirror-BERT's released code). The option ``languages`` lists one or two codes. The id
-    is the row number, followed by the direction for cross-lingual pairs.
+    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of ``translation.csv``, the mean score is in
+    the column ``XXX`` of ``scores.csv`` (as in Mirror-BERT's released code). The option ``languages`` lists one or two
+    codes. The id is the row number, followed by the direction for cross-lingual pairs.
     """
     paths = {PurePosixPath(name).name: path for name, path in files.items()}
-    if missing := {"translation.csv", "scores.csv"} - paths.keys():
+    missing = {"translation.csv", "scores.csv"} - paths.keys()
+    if missing:
         raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
     tables = []
     for code in _languages(options):
-        words = Columns((f"{code} 1", f"{code} 2"), "order", separator=",").read(
-            paths["translation.csv"]
-        )
-        scores = Columns((code,), "order", separator=",").read(paths["scores.csv"])
-        if len(words) != len(scores):
+        word_columns = Columns((f"{code} 1", f"{code} 2"), "order", separator=",")
+        word_rows = word_columns.read(paths["translation.csv"])
+        score_columns = Columns((code,), "order", separator=",")
+        score_rows = score_columns.read(paths["scores.csv"])
+        if len(word_rows) != len(score_rows):
             raise DataFormatError(
-                f"{paths['translation.csv']} has {len(words)} rows, scores.csv has {len(scores)}."
+                f"{paths['translation.csv']} has {len(word_rows)} rows, scores.csv has {len(score_rows)}."
             )
-        table: _Judged = {}
-        for row, score_row in zip(words, scores, strict=True):
-            left, right = (_spaces(row.text(f"{code} {side}")) for side in "12")
+        table: _WordPairs = {}
+        for row, score_row in zip(word_rows, score_rows, strict=True):
+            left = _single_spaced(row.text(f"{code} 1"))
+            right = _single_spaced(row.text(f"{code} 2"))
             table[str(row.line - 1)] = left, right, score_row.number(code, _SIMLEX_SCALE)
         tables.append(table)
     return _pairs(tables)
@@ -209,83 +221,103 @@ def parse_multisimlex_concepticon(
 ) -> list[Pair]:
     """Parse Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
 
-    A row holds the pairs and sides of a concept (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as many words
-    (``ENGLISH_IN_SOURCE``) and scores. Spaces separate words and also the parts of a word; the concept's forms
-    (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the word "null", mistaken for a
-    missing value in that edition. The option ``languages`` lists one or two columns (``ENGLISH``). Ids are those of
-    ``parse_multisimlex``.
+    A row holds the pairs and sides in which a concept occurs (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as
+    many words (``ENGLISH_IN_SOURCE``) and scores (``ENGLISH_SCORE``). Spaces separate words and also the parts of a
+    word; the concept's forms (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the
+    word "null", mistaken for a missing value in that edition. The option ``languages`` lists one or two columns
+    (``ENGLISH``). Ids are those of ``parse_multisimlex``.
     """
     path = only_file(files, "multisimlex-concepticon")
     tables = []
     for language in _languages(options):
-        columns = ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE")
-        sides: dict[str, dict[str, str]] = {}
+        columns = Columns(
+            ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE"), "order"
+        )
+        words_of_pairs: dict[str, dict[str, str]] = {}  # by id and side
         scores: dict[str, float] = {}
-        for row in Columns(columns, "order").read(path):
-            for identity, side, word, score in _words_of_concept(
-                row, [row.values[column] for column in columns]
-            ):
-                words = sides.setdefault(identity, {})
-                if side in words or scores.setdefault(identity, score) != score:
+        for row in columns.read(path):
+            for occurrence in _occurrences(row, language):
+                identity = occurrence.pair
+                words = words_of_pairs.setdefault(identity, {})
+                score = scores.setdefault(identity, occurrence.score)
+                if occurrence.side in words or score != occurrence.score:
                     raise row.error(f"pair {identity} contradicts an earlier line")
-                words[side] = word
-        table: _Judged = {}
-        for identity in sorted(sides, key=int):
-            if len(sides[identity]) != 2:
+                words[occurrence.side] = occurrence.word
+        table: _WordPairs = {}
+        for identity in sorted(words_of_pairs, key=int):
+            words = words_of_pairs[identity]
+            if len(words) != 2:
                 raise DataFormatError(
-                    f"{path}: pair {identity} has {len(sides[identity])} words of {language}."
+                    f"{path}: pair {identity} has {len(words)} words of {language}."
                 )
-            table[identity] = sides[identity]["1"], sides[identity]["2"], scores[identity]
+            table[identity] = words["1"], words["2"], scores[identity]
         tables.append(table)
     return _pairs(tables)
 
 
-def _words_of_concept(
-    row: TableRow, fields: Sequence[str]
-) -> Iterator[tuple[str, str, str, float]]:
-    """The occurrences of a concept: id of the pair, side, word and score."""
-    places, forms, words, scores = fields
-    slots, values = places.split(" "), scores.split(" ")
-    texts = _cut(words, len(slots), _forms(forms))
-    if texts is None or len(values) != len(slots):
-        raise row.error(f"{shown(words)} cannot be cut into {len(slots)} words of {shown(forms)}")
-    for slot, text, value in zip(slots, texts, values, strict=True):
-        identity, _, side = slot.partition(":")
-        if parse_index(identity) < 0 or side not in ("1", "2"):
-            raise row.error(f"{shown(slot)} is no place such as 203:2")
-        yield identity, side, text, parse_number(value, row.path, row.line, *_SIMLEX_SCALE)
+class _Occurrence(NamedTuple):
+    """An occurrence of a concept: the id of the pair, the side (``1`` or ``2``), the word, and the score of the pair."""
+
+    pair: str
+    side: str
+    word: str
+    score: float
+
+
+def _occurrences(row: TableRow, language: str) -> Iterator[_Occurrence]:
+    """Yield the occurrences of the concept of a row."""
+    places = row.values["SIMLEX_IDS"].split(" ")
+    forms = row.values[language]
+    text = row.values[f"{language}_IN_SOURCE"]
+    scores = row.values[f"{language}_SCORE"].split(" ")
+    words = _split_into_forms(text, len(places), _forms(forms))
+    if words is None or len(scores) != len(places):
+        raise row.error(f"{shown(text)} cannot be cut into {len(places)} words of {shown(forms)}")
+    for place, word, score in zip(places, words, scores, strict=True):
+        pair, _, side = place.partition(":")
+        if parse_index(pair) < 0 or side not in ("1", "2"):
+            raise row.error(f"{shown(place)} is no place such as 203:2")
+        value = parse_number(score, row.path, row.line, *_SIMLEX_SCALE)
+        yield _Occurrence(pair, side, word, value)
 
 
 def _forms(text: str) -> set[str]:
-    """The forms of a concept: ``a (b/c)`` has a, b, c, and the whole text, because words may contain brackets."""
+    """Return the forms of a concept: ``a (b/c)`` has a, b, c, and the whole text, because words may contain brackets."""
     if text == "[null]":
         return {""}
+    forms = {text}
     main, bracket, others = text.removesuffix(")").partition(" (")
-    forms = {text, main, *others.split("/")} if bracket and text.endswith(")") else {text}
-    return {_spaces(form) for form in forms} - {""}
+    if bracket and text.endswith(")"):
+        forms |= {main, *others.split("/")}
+    return {_single_spaced(form) for form in forms} - {""}
 
 
-def _cut(text: str, n: int, forms: set[str]) -> list[str] | None:
-    """``text`` split into n of the forms; ``None`` if that is impossible or ambiguous."""
+def _split_into_forms(text: str, n: int, forms: set[str]) -> list[str] | None:
+    """Split a text into ``n`` of the forms; return ``None`` if that is impossible or ambiguous."""
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()
     lengths = {len(form.split()) for form in forms}
-    # cuts[end]: at most two ways to split the first `end` tokens into the number of words taken so far.
-    cuts: dict[int, list[tuple[str, ...]]] = {0: [()]}
+    # splits[end]: ways to split the first `end` tokens into the number of words taken so far. Two show an ambiguity, so
+    # no more are kept.
+    splits: dict[int, list[tuple[str, ...]]] = {0: [()]}
     for _ in range(n):
-        longer: dict[int, list[tuple[str, ...]]] = {}
-        for start, splits in cuts.items():
+        longer_splits: dict[int, list[tuple[str, ...]]] = {}
+        for start, words_before in splits.items():
             for length in lengths:
-                end, word = start + length, " ".join(tokens[start : start + length])
+                end = start + length
+                word = " ".join(tokens[start:end])
                 if end <= len(tokens) and word in forms:
-                    longer[end] = [*longer.get(end, []), *((*cut, word) for cut in splits)][:2]
-        cuts = longer
-    splits = cuts.get(len(tokens), [])
-    return list(splits[0]) if len(splits) == 1 else None
+                    extended = [(*words, word) for words in words_before]
+                    longer_splits[end] = (longer_splits.get(end, []) + extended)[:2]
+        splits = longer_splits
+    splits_of_text = splits.get(len(tokens), [])
+    if len(splits_of_text) != 1:
+        return None
+    return list(splits_of_text[0])
 
 
-def _spaces(text: str) -> str:
+def _single_spaced(text: str) -> str:
     return " ".join(text.split())
 
 
@@ -296,10 +328,13 @@ def _languages(options: Mapping[str, Any]) -> list[str]:
     return [str(language) for language in languages]
 
 
-def _pairs(tables: list[_Judged]) -> list[Pair]:
-    if len(tables) == 1:
-        return [Pair(identity, *judged) for identity, judged in tables[0].items()]
+def _pairs(tables: list[_WordPairs]) -> list[Pair]:
+    """Return the pairs of one language, or the cross-lingual pairs of two."""
     pairs = []
+    if len(tables) == 1:
+        for identity, (left, right, score) in tables[0].items():
+            pairs.append(Pair(identity, left, right, score))
+        return pairs
     for identity, (left, right, score) in tables[0].items():
         other_left, other_right, other_score = tables[1][identity]
         # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
