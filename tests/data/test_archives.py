@@ -59,7 +59,8 @@ def test_member_path_outside_the_archive_is_refused(tmp_path: Path) -> None:
 def test_link_in_an_archive_is_refused(tmp_path: Path) -> None:
     with tarfile.open(tmp_path / "a.tar", "w") as archive:
         info = tarfile.TarInfo("a.txt")
-        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        info.type = tarfile.SYMTYPE
+        info.linkname = "/etc/passwd"
         archive.addfile(info)
     with zipfile.ZipFile(tmp_path / "a.zip", "w") as packed:
         link = zipfile.ZipInfo("a.txt")
@@ -110,11 +111,14 @@ def test_damaged_debian_package_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["zip", "w", "w:gz", "w:xz"])
 def test_truncated_archive_is_refused(tmp_path: Path, kind: str) -> None:
-    path, members = tmp_path / "a", {f"{n}.bin": bytes([n]) * 5000 for n in range(4)}
-    whole = (
-        make_zip(path, members) if kind == "zip" else make_tar(path, members, kind)
-    ).read_bytes()
-    path.write_bytes(whole[: len(whole) * 2 // 3])
+    path = tmp_path / "a"
+    members = {f"{number}.bin": bytes([number]) * 5000 for number in range(4)}
+    if kind == "zip":
+        make_zip(path, members)
+    else:
+        make_tar(path, members, kind)
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) * 2 // 3])
     with pytest.raises(DataFormatError, match="is damaged"), open_archive(path):
         pass
 

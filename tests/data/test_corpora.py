@@ -302,23 +302,25 @@ def test_items_with_shared_texts_share_codes() -> None:
     ids = ["e", "d", "c", "b", "a", "of no text"]
     codes = shared_codes(texts, ids)
     assert codes.shape == (6, 2)
-    own = {item: {normalised(text) for text in texts.get(item, ())} for item in ids}
-    for (i, one), (j, other) in combinations(enumerate(ids), 2):
-        assert bool({*codes[i]} & {*codes[j]} - {-1}) == bool(own[one] & own[other])
+    for first, second in combinations(range(len(ids)), 2):
+        shared_numbers = {*codes[first]} & {*codes[second]} - {-1}
+        first_texts = set(map(normalised, texts.get(ids[first], ())))
+        second_texts = set(map(normalised, texts.get(ids[second], ())))
+        assert bool(shared_numbers) == bool(first_texts & second_texts)
     assert codes[1].tolist() == codes[5].tolist() == [-1, -1]
-    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (
-        2,
-        0,
-    )  # all have it: it is given
+
+
+def test_texts_of_all_items_have_no_code() -> None:
+    assert shared_codes({"a": ("x",), "b": ("x", "y")}, ["a", "b"]).shape == (2, 0)
     assert shared_codes({}, ["a"]).shape == (1, 0)
-    words = [f"word {n}" for n in range(20)]
-    pairs = {word: (word, other) for word, other in pairwise(words)}
-    numbers = [
-        [0, -1],
-        *([n, n + 1] for n in range(17)),
-        [17, -1],
-    ]  # as they occur, not as a process hashes them
-    assert shared_codes(pairs, words[:-1]).tolist() == numbers
+
+
+def test_shared_codes_follow_the_order_of_items() -> None:
+    """Codes count texts as they occur, not as a process hashes them."""
+    words = [f"word {number}" for number in range(20)]
+    pairs = {word: (word, next_word) for word, next_word in pairwise(words)}
+    codes = [[0, -1], *([number, number + 1] for number in range(17)), [17, -1]]
+    assert shared_codes(pairs, words[:-1]).tolist() == codes
 
 
 def test_delimited_lines_split_into_distinct_texts() -> None:

@@ -85,7 +85,8 @@ def test_qqp_is_read_from_kaggle_and_quora_editions(tmp_path: Path) -> None:
         ("8", "What is 1/2?", "What's half?", 1.0, ""),
     ]
     head = "id,qid1,qid2,question1,question2,is_duplicate\n"
-    kaggle, quora = head + QQP_ROWS, io.StringIO()
+    kaggle = head + QQP_ROWS
+    quora = io.StringIO()
     assert simple(run("qqp", tmp_path, {"train.csv": kaggle})) == wanted
     rows = csv.reader(kaggle.splitlines(keepends=True))
     csv.writer(quora, delimiter="\t", lineterminator="\n").writerows(rows)
@@ -271,22 +272,18 @@ def test_concepticon_pairs_equal_the_official_tables(
     word_store: DataStore, shared_data: Path
 ) -> None:
     """The tables that were derived independently, in the official format, lack one word: the Estonian "null"."""
-    words, scores = (
-        {
-            row["ID"]: row
-            for row in rows_of(shared_data / "wordsim" / "multisimlex" / "derived" / name)
-        }
-        for name in ("translation.csv", "scores.csv")
-    )
+    folder = shared_data / "wordsim" / "multisimlex" / "derived"
+    words = {row["ID"]: row for row in rows_of(folder / "translation.csv")}
+    scores = {row["ID"]: row for row in rows_of(folder / "scores.csv")}
     assert words["953"]["EST 2"] == ""
     words["953"]["EST 2"] = "null"
     for code, column in (("et", "EST"), ("ar", "ARA")):
         pairs = word_store.items(builtin_cards()[f"multisimlex-{code}"])
         assert [pair.id for pair in pairs] == [str(number) for number in range(1, 1889)]
         for pair in pairs:
-            assert (pair.left, pair.right) == tuple(
-                " ".join(words[pair.id][f"{column} {n}"].split()) for n in (1, 2)
-            )
+            row = words[pair.id]
+            assert pair.left == " ".join(row[f"{column} 1"].split())
+            assert pair.right == " ".join(row[f"{column} 2"].split())
             assert pair.gold == float(scores[pair.id][column])
 
 
