@@ -84,7 +84,7 @@ class Corpus:
     held_out: tuple[str, ...] = ()
 
     def alone(self) -> Corpus:
-        """Return the corpus of the distinct parts of its lines (``data.readers.line_parts``) if all lines have parts."""
+        """Return the corpus of the distinct parts of the lines (``data.readers.line_parts``) if all lines have parts."""
         # The first of a line's texts is the line itself; its parts follow.
         parts = [texts[1:] for texts in texts_of(self.texts)]
         texts = self.texts
@@ -119,7 +119,7 @@ def read_corpus(
     languages). Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus that need not be in ``cards``.
+        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus, in ``cards`` or not.
         store: holds the files of built-in corpora.
         cards: known corpora; cards of tasks are ignored.
         deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
@@ -360,8 +360,6 @@ def corpus_checksum(texts: Sequence[str]) -> str:
     return hashlib.sha256("\n".join(texts).encode()).hexdigest()
 
 
-# Defaults if neither the user nor the task names a corpus. Words and sentences: paper 1, section 3, "Training
-# Resources". Words in context: paper 2, section 4, 10k sentences of Wikipedia in each language of XL-WiC.
 _WORD_LANGUAGES = (
     "ar",
     "de",
@@ -379,6 +377,8 @@ _WORD_LANGUAGES = (
     "zh",
 )
 _WIC_LANGUAGES = ("bg", "da", "de", "et", "fa", "fr", "hr", "it", "ja", "ko", "nl", "zh")
+# Defaults if neither the user nor the task names a corpus. Words and sentences: paper 1, section 3, "Training
+# Resources". Words in context: paper 2, section 4, 10k sentences of Wikipedia in each language of XL-WiC.
 DEFAULT_CORPORA = {
     ("sentence", "en"): "sts-sentences",
     **{("sentence", language): f"wikimatrix-{language}" for language in ("es", "ar", "ru")},

@@ -231,7 +231,7 @@ class _Importer:
     def _adopt(
         self, card: Card, stored: dict[str, Path], files: dict[DataFile, _Candidate]
     ) -> bool:
-        """Copy files if the card's parser reads them together with the ``stored`` ones, to which they are then added."""
+        """Copy files if the card's parser reads them together with the ``stored`` ones, and add them to these."""
         paths = stored | {file.path: candidate.path for file, candidate in files.items()}
         try:
             n_items = self._store.count_items(card, paths)

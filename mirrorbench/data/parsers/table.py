@@ -18,6 +18,7 @@ from mirrorbench.data.readers.dataset_tables import Columns, TableRow, json_rows
 from mirrorbench.data.readers.marks import unmark
 from mirrorbench.data.readers.values import Ids
 
+# The split of a ``ContextPair`` by what tables call it.
 _SPLITS = {"train": "train", "dev": "dev", "valid": "dev", "validation": "dev", "test": "test"}
 _Mark = Annotated[str, msgspec.Meta(min_length=1)]
 

@@ -12,7 +12,7 @@ from mirrorbench.data.readers.dataset_tables import Columns, by_name
 
 
 def parse_xling_eval(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Lexicon]:
-    """Read the bilingual dictionary of Glavaš et al. (2019) for a pair of languages, a word and its translation per line.
+    """Read the bilingual dictionary of Glavaš et al. (2019) for a pair of languages, word and translation per line.
 
     Files: ``yacle.test.freq.2k.<pair>.tsv`` and training dictionaries ``yacle.train.freq.<size>.<pair>.tsv``; the
     option ``train`` is the size of the training dictionary (``1k``, ``3k``, ``5k``).

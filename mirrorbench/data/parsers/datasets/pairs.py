@@ -53,8 +53,8 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
 def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
     """Parse the STS benchmark, tab-separated despite the names of its files (``sts-dev.csv``).
 
-    Some rows have two more columns, on licences. Quotes are text: a reader that interprets them keeps only 1,119 of the 1,379 test rows. The id is
-    ``sts-test/<line>``.
+    Some rows have two more columns, on licences. Quotes are text: a reader that interprets them keeps only 1,119 of the
+    1,379 test rows. The id is ``sts-test/<line>``.
     """
     columns = Columns(("genre", "file", "year", "number", "score", "left", "right"), widths=(7, 9))
     ids = Ids()
@@ -256,7 +256,7 @@ def parse_multisimlex_concepticon(
 
 
 class _Occurrence(NamedTuple):
-    """An occurrence of a concept: the id of the pair, the side (``1`` or ``2``), the word, and the score of the pair."""
+    """An occurrence of a concept: id of the pair, side (``1`` or ``2``), word, and score of the pair."""
 
     pair: str
     side: str
@@ -282,7 +282,10 @@ def _occurrences(row: TableRow, language: str) -> Iterator[_Occurrence]:
 
 
 def _forms(text: str) -> set[str]:
-    """Return the forms of a concept: ``a (b/c)`` has a, b, c, and the whole text, because words may contain brackets."""
+    """Return the forms of a concept.
+
+    ``a (b/c)`` has a, b, c, and the whole text, because words may contain brackets.
+    """
     if text == "[null]":
         return {""}
     forms = {text}

@@ -209,7 +209,7 @@ def _unquoted(gloss: str) -> str:
 
 
 def find_word(lemma: str, pos: str, text: str, wordnet: WordNet) -> tuple[int, int] | None:
-    """Return the character span of a word's first occurrence in a text, in any inflected form; ``None`` if there is none.
+    """Return the character span of a word's first occurrence in a text, in any inflected form, or ``None``.
 
     ``lemma`` is in lower case, with underscores for spaces; hyphens and spaces are treated as equal.
     """
