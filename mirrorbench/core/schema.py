@@ -28,16 +28,19 @@ MAX_DEPTH = 50  # levels of nesting; more would overflow the stack
 
 _T = TypeVar("_T")
 
-# msgspec says what is wrong, and where, in its message alone; it has no errors as objects. A message in other words,
-# such as those of a later version, is shown as it is.
+# A ValidationError of msgspec has no attributes: what is wrong, and where, is in its message alone. A message in other
+# words, such as those of a later version, is shown as it is.
 _PLACE = re.compile(r"(.*?) - at `(?:key in )?\$(.*)`", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
-_PLAIN = (
-    (r"Object contains unknown field `(.*)`", "unknown key {0!r}"),
-    (r"Object missing required field `(.*)`", "the key {0!r} is missing"),
-    (r"Expected `(.*)`, got `(.*)`", "must be of type {0}, not {1}"),
-    (r"Invalid (?:enum )?value (.*)", "{0} is none of the possible values"),
+_UNKNOWN_KEY = re.compile(r"Object contains unknown field `(.*)`")
+_INVALID_VALUE = re.compile(r"Invalid (?:enum )?value (.*)")
+_REWORDED = (
+    (_UNKNOWN_KEY, "unknown key {0!r}"),
+    (re.compile(r"Object missing required field `(.*)`"), "the key {0!r} is missing"),
+    (re.compile(r"Expected `(.*)`, got `(.*)`"), "must be of type {0}, not {1}"),
+    (_INVALID_VALUE, "{0} is none of the possible values"),
 )
+"""Messages of msgspec, and how they are shown."""
 _JSON_TYPES = {"object": "mapping", "array": "list", "null": "nothing"}
 
 
@@ -76,101 +79,162 @@ def convert(content: Located, schema: type[_T], source: Path | str) -> _T:
 
 
 def located(value: Any) -> Located:
-    """Wrap a plain value, list or dictionary that is in no file: at line 0, which errors do not name."""
+    """Wrap a plain value, list or dictionary that is not from a file, at line 0, which errors do not name."""
     if isinstance(value, dict):
         return Located({str(key): located(item) for key, item in value.items()}, 0)
-    return Located(tuple(map(located, value)) if isinstance(value, list | tuple) else value, 0)
+    if isinstance(value, list | tuple):
+        return Located(tuple(map(located, value)), 0)
+    return Located(value, 0)
 
 
 def problem_at(
     source: Path | str, content: Located, message: str, schema: Any = None
 ) -> DataFormatError:
-    """Return the error for a message of a ``ValidationError``, with source and line; other text is of all content."""
+    """Return the error for a message of a ``ValidationError``, with source and line.
+
+    A message without a place is about the whole content.
+    """
     match = _PLACE.fullmatch(message)
-    text, path = (match[1], match[2]) if match else (message, "")
-    node, types, name = _follow(content, schema, path)
-    for pattern, template in _PLAIN:
-        if words := re.fullmatch(pattern, text):
-            text = template.format(*(_in_python(word) for word in words.groups()))
-            if template.startswith("unknown key"):
-                text += _nearest(
-                    words[1], sorted({key for type_ in types for key in _fields(type_)})
-                )
-                node = node.value.get(words[1], node) if isinstance(node.value, dict) else node
-            elif template.endswith("possible values"):
-                values = [
-                    v
-                    for type_ in types
-                    for v in getattr(type_, "values", (getattr(type_, "tag", ""),))
-                ]
-                text += _nearest(words[1], [str(value) for value in values if value != ""])
-            break
-    line = f", line {node.line}" if node.line else ""
-    return DataFormatError(f"{source}{line}: {f'{name}: ' if name else ''}{text}")
+    if match:
+        text, path = match.groups()
+    else:
+        text = message
+        path = ""
+    place = _place_at(content, schema, path)
+    line = place.content.line
+    problem = _reworded(text)
+
+    unknown_key = _UNKNOWN_KEY.fullmatch(text)
+    if unknown_key:
+        key = unknown_key[1]
+        problem += _suggestion(key, _possible_keys(place.types))
+        # Name the line of the key, not the line where its mapping begins.
+        mapping = place.content.value
+        if isinstance(mapping, dict) and key in mapping:
+            line = mapping[key].line
+
+    invalid_value = _INVALID_VALUE.fullmatch(text)
+    if invalid_value:
+        problem += _suggestion(invalid_value[1], _possible_values(place.types))
+
+    where = f"{source}, line {line}" if line else f"{source}"
+    if place.name:
+        where += f": {place.name}"
+    return DataFormatError(f"{where}: {problem}")
 
 
-def _follow(content: Located, schema: Any, path: str) -> tuple[Located, list[Any], str]:
-    """The content, possible types and name at a path of msgspec's (``.files[0].path``)."""
-    types = [msgspec.inspect.type_info(schema)] if schema is not None else []
+def _reworded(message: str) -> str:
+    """Return a message of msgspec in the words of YAML and Python; an unknown message stays."""
+    for pattern, template in _REWORDED:
+        match = pattern.fullmatch(message)
+        if match:
+            words = [_in_python(word) for word in match.groups()]
+            return template.format(*words)
+    return message
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A place in the content of a file."""
+
+    content: Located
+    """The value at the place."""
+    types: list[Any]
+    """Types of ``msgspec.inspect`` that the schema allows there; empty without a schema."""
+    name: str
+    """Name in messages, such as ``files[1].path``; empty for the whole content."""
+
+
+def _place_at(content: Located, schema: Any, path: str) -> _Place:
+    """Return the place at a path in msgspec's notation (``.files[0].path``)."""
+    types = [] if schema is None else [msgspec.inspect.type_info(schema)]
     name = ""
     for key, index in _STEP.findall(path):
-        value, types = content.value, [t for type_ in types for t in _members(type_, content)]
+        value = content.value
+        types = _without_unions(types, content)
         if key:
-            name += f".{key}" if name else key
-            content = value[key] if isinstance(value, dict) and key in value else content
-            types = [
-                field.type
-                for type_ in types
-                for name_, field in _fields(type_).items()
-                if name_ == key
-            ]
+            name = f"{name}.{key}" if name else key
+            types = [type_of[key] for type_of in map(_types_of_keys, types) if key in type_of]
+            if isinstance(value, dict) and key in value:
+                content = value[key]
         elif index != "..." and isinstance(value, tuple):
-            name += f"[{int(index) + 1}]"
-            content = value[int(index)]
-            types = [inner for type_ in types if (inner := getattr(type_, "item_type", None))]
-    return content, [t for type_ in types for t in _members(type_, content)], name
+            position = int(index)
+            name += f"[{position + 1}]"
+            types = [type_.item_type for type_ in types if hasattr(type_, "item_type")]
+            content = value[position]
+    return _Place(content, _without_unions(types, content), name)
 
 
-def _members(type_: Any, content: Located) -> Iterator[Any]:
-    """A type, or the types of a union that a value may have, by its tag; all of them if no tag is that one."""
-    members, keys = (
-        getattr(type_, "types", (type_,)),
-        content.value if isinstance(content.value, dict) else {},
-    )
-    stated = [(member, keys.get(getattr(member, "tag_field", None) or "")) for member in members]
-    yield from [
-        member for member, tag in stated if tag is None or tag.value == member.tag
-    ] or members
+def _without_unions(types: list[Any], content: Located) -> list[Any]:
+    """Return types with each union replaced by those of its types that ``content`` may have.
+
+    These are the types whose tag is the one in the content; all types of the union if none has that tag.
+    """
+    mapping = content.value if isinstance(content.value, dict) else {}
+    result: list[Any] = []
+    for type_ in types:
+        members = getattr(type_, "types", (type_,))
+        result += [member for member in members if _fits_tag(member, mapping)] or members
+    return result
 
 
-def _fields(type_: Any) -> dict[str, Any]:
+def _fits_tag(type_: Any, mapping: dict[str, Located]) -> bool:
+    """Return whether a mapping states the tag of a type, or no tag; true for a type without tag."""
+    tag_key = getattr(type_, "tag_field", None)
+    if tag_key is None or tag_key not in mapping:
+        return True
+    return bool(mapping[tag_key].value == type_.tag)
+
+
+def _types_of_keys(type_: Any) -> dict[str, Any]:
+    """Return the types of a struct's values by their key, its tag included; empty for any other type."""
     if not isinstance(type_, msgspec.inspect.StructType):
         return {}
-    tag = (
-        {type_.tag_field: msgspec.inspect.Field(type_.tag_field, type_.tag_field, type_)}
-        if type_.tag_field
-        else {}
-    )
-    return {**tag, **{field.encode_name: field for field in type_.fields}}
+    types = {field.encode_name: field.type for field in type_.fields}
+    if type_.tag_field:
+        # The values of a tag are found through the struct: see _possible_values.
+        types.setdefault(type_.tag_field, type_)
+    return types
+
+
+def _possible_keys(types: list[Any]) -> list[str]:
+    """Return the keys that any of some types has, sorted."""
+    keys: set[str] = set()
+    for type_ in types:
+        keys.update(_types_of_keys(type_))
+    return sorted(keys)
+
+
+def _possible_values(types: list[Any]) -> list[str]:
+    """Return the values of literal types, and the tags of structs, as text."""
+    values: list[Any] = []
+    for type_ in types:
+        if hasattr(type_, "values"):
+            values += type_.values
+        else:
+            values.append(getattr(type_, "tag", ""))
+    return [str(value) for value in values if value != ""]
 
 
 def _in_python(types: str) -> str:
+    """Return JSON types as msgspec joins them (``object | null``) by their names in Python and YAML."""
     return " or ".join(_JSON_TYPES.get(name, name) for name in types.split(" | "))
 
 
-def _nearest(key: str, known: list[str]) -> str:
-    if near := get_close_matches(key, known, n=1):
-        return f"; did you mean {near[0]!r}?"
-    return f"; known: {', '.join(known)}" if known else ""
+def _suggestion(word: str, possible: list[str]) -> str:
+    """Return the end of a message that names the nearest possible word, or else all of them."""
+    nearest = get_close_matches(word, possible, n=1)
+    if nearest:
+        return f"; did you mean {nearest[0]!r}?"
+    return f"; known: {', '.join(possible)}" if possible else ""
 
 
 def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) -> Located:
     """Read YAML (UTF-8, at most 1 MiB); errors name path and line. ``plain`` converts unquoted values."""
     import yaml
 
-    loader: Any = getattr(
-        yaml, "CBaseLoader", yaml.BaseLoader
-    )  # the fast one, where PyYAML was built with libyaml
+    # The fast loader, where PyYAML was built with libyaml.
+    loader: Any = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     document = None
     try:
         events = yaml.parse(_text_of(path), Loader=loader)
@@ -183,9 +247,8 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataFormatError(f"{path}{line}: not valid YAML: {error.problem}") from None
     except yaml.YAMLError as error:
-        raise DataFormatError(
-            f"{path} is not valid YAML: {' '.join(str(error).split())[:300]}"
-        ) from None
+        reason = " ".join(str(error).split())
+        raise DataFormatError(f"{path} is not valid YAML: {reason[:300]}") from None
     if document is None:
         raise DataFormatError(f"{path} is empty")
     return document
@@ -200,7 +263,8 @@ def _text_of(path: Path) -> str:
     if len(data) > MAX_BYTES:
         raise DataFormatError(f"{path} is too large: at most {MAX_BYTES:,} bytes are read")
     try:
-        return data.decode("utf-8-sig")  # YAML may be UTF-16 too, where an anchor looks otherwise
+        # YAML may also be UTF-16, but an anchor would have other bytes there.
+        return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataFormatError(
@@ -211,7 +275,7 @@ def _text_of(path: Path) -> str:
 def _node(
     event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
 ) -> Located:
-    """The value that begins with ``event``; its other events are taken from ``events``."""
+    """Return the value that begins with ``event``; take its other events from ``events``."""
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or event.anchor:
@@ -222,33 +286,49 @@ def _node(
         raise _at(path, event, f"nested more than {MAX_DEPTH} levels deep")
     line = event.start_mark.line + 1
     if isinstance(event, yaml.ScalarEvent):
-        try:
-            return Located(
-                str(event.value)
-                if event.style in ("'", '"', "|", ">")
-                else plain(str(event.value)),
-                line,
-            )
-        except UsageError as error:
-            raise _at(path, event, error.message) from None
+        return Located(_scalar(event, path, plain), line)
+    if isinstance(event, yaml.MappingStartEvent):
+        return Located(_members(events, path, plain, depth + 1), line)
     items: list[Located] = []
+    for item in events:
+        if isinstance(item, yaml.CollectionEndEvent):
+            break
+        items.append(_node(item, events, path, plain, depth + 1))
+    return Located(tuple(items), line)
+
+
+def _scalar(event: Any, path: Path, plain: Callable[[str], Value | None]) -> Value | None:
+    """Return the value of a scalar: converted by ``plain`` if it is not quoted, otherwise its text."""
+    text = str(event.value)
+    if event.style in ("'", '"', "|", ">"):
+        return text
+    try:
+        return plain(text)
+    except UsageError as error:
+        raise _at(path, event, error.message) from None
+
+
+def _members(
+    events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
+) -> dict[str, Located]:
+    """Return the members of a mapping whose start has just been taken from ``events``."""
+    import yaml
+
     members: dict[str, Located] = {}
     for key in events:
         if isinstance(key, yaml.CollectionEndEvent):
             break
-        if isinstance(event, yaml.SequenceStartEvent):
-            items.append(_node(key, events, path, plain, depth + 1))
-            continue
         if not isinstance(key, yaml.ScalarEvent):
             raise _at(path, key, "a key must be a word")
-        name = str(_node(key, events, path, str, depth + 1).value)
+        name = str(_node(key, events, path, str, depth).value)
         if name == "<<":
             raise _at(path, key, "merge keys (<<) are not allowed")
         if name in members:
             raise _at(path, key, f"the key {reprlib.repr(name)} stands twice")
-        members[name] = _node(next(events), events, path, plain, depth + 1)
-    return Located(tuple(items) if isinstance(event, yaml.SequenceStartEvent) else members, line)
+        members[name] = _node(next(events), events, path, plain, depth)
+    return members
 
 
 def _at(path: Path, event: Any, problem: str) -> DataFormatError:
+    """Return the error for a problem at an event of the YAML parser."""
     return DataFormatError(f"{path}, line {event.start_mark.line + 1}: {problem}")
