@@ -81,7 +81,7 @@ def test_results_convert_to_data_frame_and_text(monkeypatch: pytest.MonkeyPatch)
 
 def test_invalid_api_calls_are_rejected() -> None:
     encoder = mirrorbench.load("letters")
-    with pytest.raises(UsageError, match="are a list, and got one string"):
+    with pytest.raises(UsageError, match="must be a list, not one string"):
         encoder.encode("one string")
     with pytest.raises(UsageError, match="unknown level 'novel'"):
         mirrorbench.load("tiny", level="novel")

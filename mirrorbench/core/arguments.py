@@ -26,26 +26,28 @@ _MEANT = {
     "jobs": ("workers",),
     "n_jobs": ("workers",),
 }
-"""Other words for arguments, where the spelling is not alike."""
+"""Arguments that a user may mean by a word with another spelling."""
 
 
 def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return a decorator of functions that refuse unknown keyword arguments and name the right one.
+    """Return a decorator that makes a function refuse unknown keyword arguments and name the right one.
 
     ``settings``: keywords that the function takes as ``**settings``.
     """
 
     def decorated(function: Callable[_P, _T]) -> Callable[_P, _T]:
-        kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
-        parameters = signature(function).parameters.values()
-        known = [own.name for own in parameters if own.kind in kinds and own.name != "self"]
-        known += settings
+        keyword_kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+        arguments = []
+        for parameter in signature(function).parameters.values():
+            if parameter.kind in keyword_kinds and parameter.name != "self":
+                arguments.append(parameter.name)
+        arguments += settings
 
         @wraps(function)
         def checked(*args: _P.args, **kwargs: _P.kwargs) -> _T:
             for name in kwargs:
-                if name not in known:
-                    raise _unknown_argument(function.__name__, name, known)
+                if name not in arguments:
+                    raise _unknown_argument(function.__name__, name, arguments)
             return function(*args, **kwargs)
 
         return checked
@@ -53,16 +55,21 @@ def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]]
     return decorated
 
 
-def _unknown_argument(function: str, name: str, known: Sequence[str]) -> UsageError:
-    meant = [other for other in _MEANT.get(name, ()) if other in known]
-    near = meant or get_close_matches(name, known, n=2, cutoff=0.6)
-    hint = f"Did you mean {' or '.join(near)}?" if near else f"Its arguments: {', '.join(known)}"
-    called = "Session" if function == "__init__" else function
-    return UsageError(f"{called}() has no argument {name!r}", hint)
+def _unknown_argument(function: str, name: str, arguments: Sequence[str]) -> UsageError:
+    """Return the error for a keyword that is not among the arguments of a function."""
+    nearest = [argument for argument in _MEANT.get(name, ()) if argument in arguments]
+    if not nearest:
+        nearest = get_close_matches(name, arguments, n=2, cutoff=0.6)
+    if nearest:
+        hint = f"Did you mean {' or '.join(nearest)}?"
+    else:
+        hint = f"Its arguments: {', '.join(arguments)}"
+    callable_name = "Session" if function == "__init__" else function
+    return UsageError(f"{callable_name}() has no argument {name!r}", hint)
 
 
 def check_count(name: str, value: Any, least: int = 0) -> None:
-    """Check that an argument is a whole number from ``least`` on."""
+    """Check that an argument is an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
         raise UsageError(f"{name}={value!r}", f"Pass a whole number from {least} on.")
 
@@ -81,35 +88,36 @@ def check_folder(name: str, value: Any) -> None:
 
 
 def as_folders(name: str, value: Any) -> list[str | Path]:
-    """Return one folder or several as a list that is not empty."""
-    several = [value] if isinstance(value, str | Path) else value
-    if not isinstance(several, list | tuple) or not several:
+    """Return one folder, or a non-empty list or tuple of folders, as a list."""
+    folders = [value] if isinstance(value, str | Path) else value
+    if not isinstance(folders, list | tuple) or not folders:
         raise UsageError(f"{name}={value!r:.60}", "Pass a path, or a list of paths.")
-    for folder in several:
+    for folder in folders:
         check_folder(name, folder)
-    return list(several)
+    return list(folders)
 
 
 def as_text_list(texts: Any, name: str = "texts") -> list[Any]:
-    """Return texts as a list, each a string or an input, of characters that have a code in UTF-8.
+    """Return texts as a list, each a string or a ``TextInput`` that can be encoded in UTF-8.
 
     Raises:
-        UsageError: a single string, a mapping, a table, or something that holds other than texts.
+        UsageError: ``texts`` is a single string, a mapping or a table, or an item is not a text in UTF-8.
     """
     if isinstance(texts, str | bytes):
-        raise UsageError(f"{name} are a list, and got one string", "Pass [text].")
+        raise UsageError(f"{name} must be a list, not one string", "Pass [text].")
     if isinstance(texts, Mapping) or hasattr(texts, "columns"):
-        kind = type(texts).__name__
-        raise UsageError(f"{name} are a list, and got a {kind}", "Pass a column of it as a list.")
+        problem = f"{name} must be a list, not a {type(texts).__name__}"
+        raise UsageError(problem, "Pass one of its columns as a list.")
     if not isinstance(texts, Iterable):
-        raise UsageError(f"{name} are a list, and got {texts!r:.60}", "Pass a list of strings.")
-    found = list(texts)
-    for position, text in enumerate(found):
+        raise UsageError(f"{name} must be a list, not {texts!r:.60}", "Pass a list of strings.")
+    text_list = list(texts)
+    for position, text in enumerate(text_list):
         _check_text(text, f"{name}[{position}]")
-    return found
+    return text_list
 
 
 def _check_text(text: Any, where: str) -> None:
+    """Raise a ``UsageError`` unless a value is a text that can be encoded in UTF-8."""
     if isinstance(text, TextInput):
         text = text.text
     if not isinstance(text, str):

@@ -22,7 +22,7 @@ PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 GPUS = ("cuda",)
 """Types of device that take the code's branches for a GPU; tests add ``meta``."""
 _BF16 = (8, 0)
-"""The least compute capability that computes in bf16 (Ampere)."""
+"""The lowest compute capability with bf16 (Ampere)."""
 _share = 1.0
 """Share of the GPU's memory for this process, from 0 to 1: see ``enter_gpu``."""
 
@@ -35,7 +35,7 @@ _LOST = re.compile(
     r"uncorrectable|hardware stack|address space|program counter|context is destroyed|"
     r"busy or unavailable|no CUDA-capable device|initialization error|unknown error)"
 )
-"""Errors after which only a new process can use the GPU, or none (cudaError_t 214, 700 to 719; 3, 46, 100, 999)."""
+"""Errors after which only a new process can use the GPU, if any (cudaError_t 214, 700 to 719; 3, 46, 100, 999)."""
 
 
 def device_type(device: torch.device) -> str:
@@ -63,7 +63,10 @@ def capability(device: torch.device) -> tuple[int, int]:
 
 
 def enter_gpu(device: torch.device, share: float = 1.0) -> None:
-    """Let plain ``cuda`` mean this GPU, and bound torch's memory: else chance decides which process on it runs out."""
+    """Let plain ``cuda`` mean this GPU, and limit torch's memory on it to ``share``.
+
+    Without a limit, chance decides which of several processes on the GPU runs out of memory.
+    """
     import torch
 
     global _share
@@ -75,12 +78,14 @@ def enter_gpu(device: torch.device, share: float = 1.0) -> None:
 
 
 def gpu_memory(device: torch.device) -> tuple[int, int]:
-    """Return the bytes of a GPU that this process may take in all, and those that are free for it now."""
+    """Return the bytes of a GPU that this process may use in total, and those that are free for it now."""
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
-    total, allocated = int(total * _share), torch.cuda.memory_allocated(device)
-    return total, min(free + torch.cuda.memory_reserved(device), total) - allocated
+    limit = int(total * _share)
+    # Memory that torch reserved is taken on the GPU, but free for this process as far as it is not allocated.
+    reachable = min(free + torch.cuda.memory_reserved(device), limit)
+    return limit, reachable - torch.cuda.memory_allocated(device)
 
 
 def pick_device(name: str = "auto") -> torch.device:
@@ -90,20 +95,15 @@ def pick_device(name: str = "auto") -> torch.device:
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
         raise UsageError(f"unknown device {name!r}", "Devices: auto, cpu, cuda, cuda:N, mps")
     if name == "auto":
-        name = "cuda" if gpu_count() else "mps" if torch.backends.mps.is_available() else "cpu"
+        if gpu_count():
+            name = "cuda"
+        elif torch.backends.mps.is_available():
+            name = "mps"
+        else:
+            name = "cpu"
     device = torch.device(name)
     if on_gpu(device):
-        if not gpu_count():
-            built = (
-                "this torch was built without CUDA"
-                if not torch.version.cuda
-                else "no CUDA device is visible"
-            )
-            raise UsageError(
-                f"--device {name}: {built}", "Use --device cpu, or install a CUDA build of torch."
-            )
-        if (device.index or 0) >= gpu_count():
-            raise UsageError(f"--device {name}: this machine has {gpu_count()} CUDA devices")
+        _check_gpu_exists(name, device.index or 0)
         _set_up_gpus()
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise UsageError(
@@ -118,7 +118,7 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
     Args:
         asked: ``--device``.
         gpus: the executor's option, the number of GPUs of a worker; ``None`` where it is not given.
-        here: whether the workers are on this machine, whose own GPU then counts under ``auto``.
+        here: whether the workers are on this machine; ``auto`` then uses its GPU if it has one.
 
     Raises:
         UsageError: device and number of GPUs do not fit, or the device is one that workers cannot have.
@@ -131,7 +131,11 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
     if asked == "auto":
-        asked = "cuda" if gpus or (gpus is None and here and gpu_count()) else "cpu"
+        if gpus is None:
+            uses_gpu = here and gpu_count() > 0
+        else:
+            uses_gpu = bool(gpus)
+        asked = "cuda" if uses_gpu else "cpu"
     if gpus is not None and bool(gpus) != asked.startswith("cuda"):
         raise UsageError(
             f"--device {asked}, but gpus={gpus} of the executor", "Leave out --device or gpus."
@@ -139,21 +143,38 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
     return pick_device(asked).type if here else asked.partition(":")[0]
 
 
+def _check_gpu_exists(name: str, index: int) -> None:
+    """Raise a ``UsageError`` that names the device ``name`` if torch sees no GPU with an index."""
+    import torch
+
+    count = gpu_count()
+    if not count:
+        if torch.version.cuda:
+            reason = "no CUDA device is visible"
+        else:
+            reason = "this torch was built without CUDA"
+        hint = "Use --device cpu, or install a CUDA build of torch."
+        raise UsageError(f"--device {name}: {reason}", hint)
+    if index >= count:
+        raise UsageError(f"--device {name}: this machine has {count} CUDA devices")
+
+
 def _set_up_gpus() -> None:
-    """Set options of torch for all GPUs of this process, before the first product."""
+    """Set options of torch for all GPUs of this process, before the first matrix product."""
     import torch
 
     # A fixed workspace makes cuBLAS give the same sums in the same order.
     os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
-    # fp32 is fp32, not TF32's 10 bits. Not through fp32_precision: in torch 2.13 reading allow_tf32 raises then.
+    # Compute fp32 in fp32, not in TF32 with its 10 bits. These flags are used rather than fp32_precision, since torch
+    # 2.13 raises an error when allow_tf32 is read after fp32_precision was set.
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    # On Hopper and Blackwell torch takes cuDNN's attention first, which plans each new shape for up to a second.
+    # On Hopper and Blackwell torch prefers cuDNN's attention, which plans each new shape for up to a second.
     torch.backends.cuda.enable_cudnn_sdp(False)
 
 
 def pick_precision(name: str, auto: str) -> str:
-    """Return a precision by its name; ``auto`` is the one given."""
+    """Return the precision called ``name``; for ``"auto"`` the precision ``auto``."""
     if name not in PRECISIONS:
         raise UsageError(f"unknown precision {name!r}", f"Precisions: {', '.join(PRECISIONS)}")
     return auto if name == "auto" else name
@@ -163,8 +184,10 @@ def tuning_precision(device: torch.device, here: bool = True) -> str:
     """Return the default precision of tuning: fp32 on a CPU, bf16 on a GPU, before Ampere fp16 (as released)."""
     if not on_gpu(device):
         return "fp32"
-    # A GPU elsewhere is assumed to have bf16. Older ones emulate it (is_bf16_supported), slower than fp32.
-    return "bf16" if not here or capability(device) >= _BF16 else "fp16"
+    # A GPU of another machine is assumed to have bf16. Older GPUs emulate it (is_bf16_supported), slower than fp32.
+    if not here:
+        return "bf16"
+    return "bf16" if capability(device) >= _BF16 else "fp16"
 
 
 def check_half_precision(device: torch.device, precisions: Iterable[str]) -> None:
@@ -179,9 +202,9 @@ def check_half_precision(device: torch.device, precisions: Iterable[str]) -> Non
 
 
 def has_amx() -> bool:
-    """Return whether this processor multiplies matrices of bf16 in tiles (Intel's AMX), as torch sees it.
+    """Return whether torch reports that this processor multiplies matrices of bf16 in tiles (Intel's AMX).
 
-    Versions of torch that cannot say so count as without.
+    False for versions of torch that do not report it.
     """
     import torch
 
@@ -191,7 +214,7 @@ def has_amx() -> bool:
 
 
 def use_deterministic_algorithms() -> None:
-    """Let torch use only algorithms that repeat bit for bit, on one model of GPU and version of torch and CUDA."""
+    """Let torch use only algorithms that repeat bit for bit on the same model of GPU, torch and CUDA."""
     import torch
 
     torch.use_deterministic_algorithms(True)
@@ -206,22 +229,23 @@ def describe(device: torch.device) -> str:
 
     if on_gpu(device):
         return str(torch.cuda.get_device_name(device))
-    return (
-        f"{platform.machine()} ({torch.get_num_threads()} threads)"
-        if device.type == "cpu"
-        else "Apple GPU"
-    )
+    if device.type == "cpu":
+        return f"{platform.machine()} ({torch.get_num_threads()} threads)"
+    return "Apple GPU"
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a tensor to a device; to a GPU from pinned memory, so that nothing waits for the copy."""
-    return (
-        tensor.pin_memory().to(device, non_blocking=True) if on_gpu(device) else tensor.to(device)
-    )
+    """Copy a tensor to a device; to a GPU from pinned memory, so that the host does not wait for the copy."""
+    if on_gpu(device):
+        return tensor.pin_memory().to(device, non_blocking=True)
+    return tensor.to(device)
 
 
 def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
-    """Start to copy a tensor to the host; the returned function waits for the copy, not for later computation."""
+    """Start to copy a tensor to the host, and return a function that waits for the copy and returns it.
+
+    The function does not wait for computation that was started later.
+    """
     import torch
 
     if not tensor.is_cuda:
@@ -244,11 +268,13 @@ def describe_gpu(device: torch.device) -> dict[str, Any]:
 
     if not on_gpu(device):
         return {}
+    major, minor = capability(device)
+    cudnn = torch.backends.cudnn
     return {
-        "capability": "{}.{}".format(*capability(device)),
+        "capability": f"{major}.{minor}",
         "cuda": torch.version.cuda,
-        "cudnn": torch.backends.cudnn.version(),  # type: ignore[no-untyped-call]
-        "tf32": torch.backends.cuda.matmul.allow_tf32 or torch.backends.cudnn.allow_tf32,
+        "cudnn": cudnn.version(),  # type: ignore[no-untyped-call]
+        "tf32": torch.backends.cuda.matmul.allow_tf32 or cudnn.allow_tf32,
         "deterministic": torch.are_deterministic_algorithms_enabled(),
     }
 
@@ -257,16 +283,17 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
     """Return the context in which a model with float32 weights computes in ``fp32``, ``bf16`` or ``fp16``."""
     import torch
 
-    halves = {"bf16": torch.bfloat16, "fp16": torch.float16}
-    return (
-        torch.autocast(device.type, dtype=halves[precision])
-        if precision in halves
-        else nullcontext()
-    )
+    half_types = {"bf16": torch.bfloat16, "fp16": torch.float16}
+    if precision not in half_types:
+        return nullcontext()
+    return torch.autocast(device.type, dtype=half_types[precision])
 
 
 def own_weights(model: Any) -> None:
-    """Copy weights that are mapped from files on the CPU: they would change with the files, or end the process."""
+    """Copy weights on the CPU, which may be mapped from files.
+
+    Mapped weights would change when the files change, or end the process when the files are cut.
+    """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.device.type == "cpu":
             tensor.data = tensor.data.clone()
@@ -276,33 +303,45 @@ def out_of_memory(error: BaseException) -> bool:
     """Return whether an error means that torch, or an untyped library beside it, has no memory left on a device."""
     import torch
 
+    if isinstance(error, torch.OutOfMemoryError):
+        return True
     if isinstance(error, RuntimeError):
-        return (
-            isinstance(error, torch.OutOfMemoryError) or _NO_MEMORY.search(str(error)) is not None
-        )
+        return _NO_MEMORY.search(str(error)) is not None
     return isinstance(error, MemoryError | DeviceMemoryError)
 
 
 def lost_device(error: BaseException) -> DeviceError | None:
-    """Return the error to raise if an error, or its cause, leaves this process without its GPU; ``None`` if not."""
+    """Return the error to raise if an error, or one of its causes, means that this process lost its GPU.
+
+    ``None`` for any other error.
+    """
     cause: BaseException | None = error
-    while cause is not None and not isinstance(cause, DeviceError):
-        if (
-            isinstance(cause, RuntimeError)
-            and not out_of_memory(cause)
-            and (_LOST.search(str(cause)) or _unresponsive())
-        ):
+    while cause is not None:
+        if isinstance(cause, DeviceError):
+            return cause
+        if isinstance(cause, RuntimeError) and _means_lost_gpu(cause):
+            reason = str(cause).strip().splitlines()[0]
             return DeviceError(
-                f"this process can no longer use the GPU: {str(cause).strip().splitlines()[0]}",
+                f"this process can no longer use the GPU: {reason}",
                 "Stored results are kept; run the same command again to continue. If it fails again, set "
                 "CUDA_LAUNCH_BLOCKING=1 to see the operation, or use --device cpu.",
             )
         cause = cause.__cause__ or cause.__context__
-    return cause
+    return None
+
+
+def _means_lost_gpu(error: RuntimeError) -> bool:
+    """Return whether an error says that the GPU is lost, or the GPU no longer answers."""
+    if out_of_memory(error):
+        return False
+    return _LOST.search(str(error)) is not None or _unresponsive()
 
 
 def _unresponsive() -> bool:
-    """Whether the GPU in use does not answer: libraries beside torch report an illegal access as their own failure."""
+    """Return whether the GPU in use no longer answers.
+
+    Asked because libraries other than torch report an illegal memory access as a failure of their own.
+    """
     import torch
 
     try:
@@ -315,7 +354,7 @@ def _unresponsive() -> bool:
 
 @contextmanager
 def cpu_threads(count: int) -> Iterator[None]:
-    """Compute with a number of threads on the processor inside the block; 0: as before."""
+    """Let torch use ``count`` threads on the CPU inside the block; 0 changes nothing."""
     import torch
 
     before = torch.get_num_threads()
@@ -329,23 +368,23 @@ def cpu_threads(count: int) -> Iterator[None]:
 def let_threads_sleep() -> None:
     """Let torch's threads sleep, not spin, while they wait for each other.
 
-    A spinning thread keeps its core busy, while the thread that it waits for may have none, where other work is on the
-    machine. The number of threads, and so every sum, stays. Torch reads this when it is imported; ``OMP_WAIT_POLICY``,
-    ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` of the user win.
+    On a busy machine a spinning thread may occupy the core that the thread it waits for needs. The number of threads,
+    and with it the order of every sum, stays the same. Torch reads the setting when it is imported. A user's
+    ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` has precedence.
     """
-    if "torch" not in sys.modules and not os.environ.keys() & {
-        "OMP_WAIT_POLICY",
-        "GOMP_SPINCOUNT",
-        "KMP_BLOCKTIME",
-    }:
+    settings_of_user = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
+    if "torch" not in sys.modules and not settings_of_user:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def release_memory(device: torch.device) -> None:
-    """Release memory that torch keeps for later, or on a CPU glibc, in an arena for each thread that used it."""
+    """Release memory that is kept for later: torch's on a GPU, on a CPU glibc's arenas, one for each thread."""
     import torch
 
     if device_type(device) in ("cuda", "mps"):
         torch.get_device_module(device).empty_cache()
-    elif sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
-        trim(0)
+    elif sys.platform == "linux":
+        # musl has no malloc_trim.
+        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+        if trim is not None:
+            trim(0)

@@ -24,8 +24,8 @@ class TextInput:
         text: the whole text.
         spans: character spans ``(start, end)`` of the target word, several for a discontinuous one; empty for the whole
             text.
-        language: ISO code where a task mixes languages that may have encoders of their own; empty otherwise.
-        role: ``query`` or ``document`` where models may read these under prompts of their own.
+        language: ISO code, for tasks of several languages that may have an encoder each; empty otherwise.
+        role: ``query`` or ``document``, for models that have a prompt for each; empty otherwise.
         second: the second text of a pair, for encoders that score pairs; empty otherwise.
     """
 
@@ -42,14 +42,16 @@ class TextInput:
 
     def key(self) -> bytes:
         """Return sixteen bytes that identify this input (BLAKE2b of all its fields)."""
-        data = f"{self.text}\0{self.spans}{self.language}" + f"\0{self.role}" * bool(self.role)
+        data = f"{self.text}\0{self.spans}{self.language}"
+        if self.role:
+            data += f"\0{self.role}"
         if self.second:
             data += f"\0pair with {len(self.text)}\0{self.second}"
         return hashlib.blake2b(data.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
-    """Return texts as inputs, strings as ones without a target."""
+    """Return texts as inputs; a string becomes an input without a target word."""
     return [TextInput(text) if isinstance(text, str) else text for text in texts]
 
 
@@ -62,19 +64,19 @@ class Encoder(Protocol):
         """A text that changes whenever the vectors of some text would."""
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Encode n texts, or words in texts; returns shape (n, dimensions), in the order of ``inputs``."""
+        """Return the vectors of n texts, or words in texts: shape (n, dimensions), in the order of ``inputs``."""
 
 
 @runtime_checkable
 class VocabularyEncoder(Encoder, Protocol):
-    """An encoder with a list of words, such as static vectors; others read any text."""
+    """An encoder with a list of words, such as static vectors; other encoders read any text."""
 
     def vocabulary(self, language: str) -> Sequence[str]:
         """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
 
 
 def reads_pairs(encoder: Encoder) -> bool:
-    """Return whether an encoder scores pairs of texts (its attribute ``reads_pairs``) and has no vectors of texts."""
+    """Return whether an encoder scores pairs of texts instead of returning vectors (its attribute ``reads_pairs``)."""
     return bool(getattr(encoder, "reads_pairs", False))
 
 
@@ -83,15 +85,20 @@ def check_inputs(
 ) -> None:
     """Raise an ``UnreadableTextError`` for the first input that an encoder cannot read, before any is encoded.
 
-    An encoder with such inputs has ``refuses_texts`` and its own ``check_inputs``; all others read any text.
-    ``poolings``: of a ``PoolingEncoder``, which decide how many tokens of a text are read; by default its own.
+    An encoder that refuses some inputs has a true attribute ``refuses_texts`` and a method ``check_inputs``; all other
+    encoders read any text. ``poolings``: for a ``PoolingEncoder``, whose pooling decides how many tokens of a text are
+    read; by default its own pooling.
     """
     if getattr(encoder, "refuses_texts", False):
         encoder.check_inputs(inputs, poolings)  # type: ignore[attr-defined]
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
-    """Return the vectors of any encoder; an ``EncodingError`` if it raised or returned something else."""
+    """Return the vectors of any encoder.
+
+    Raises:
+        EncodingError: the encoder raised a foreign error, or did not return one finite vector for each input.
+    """
     try:
         vectors = encoder.encode(inputs)
     except MirrorbenchError:
@@ -102,24 +109,19 @@ def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> A
 
 
 def check_vectors(vectors: object, n: int, who: str) -> Array:
-    """Return vectors as float32; an ``EncodingError`` that names ``who`` unless each input has one finite vector."""
+    """Return vectors as float32; raise an ``EncodingError`` that names ``who`` unless they are n finite vectors."""
     if vectors is None:
         raise EncodingError(f"{who} returned None", "Let its encode() return the array.")
     try:
         array = np.asarray(vectors)
-    except (
-        TypeError,
-        ValueError,
-        RuntimeError,
-    ) as error:  # the latter of a tensor that wants gradients
+    # torch raises a RuntimeError for a tensor that requires gradients.
+    except (TypeError, ValueError, RuntimeError) as error:
         raise EncodingError(f"{who} did not return an array of numbers: {error}") from error
-    if (
-        array.dtype.kind not in "fiub"
-    ):  # text that looks like numbers, complex numbers, None and other objects
+    # Refuse complex numbers, text that looks like numbers, None and other objects.
+    if array.dtype.kind not in "fiub":
         raise EncodingError(f"{who} did not return an array of numbers: its type is {array.dtype}")
-    with np.errstate(
-        over="ignore"
-    ):  # what float32 cannot hold becomes infinite, and is refused below
+    # Values outside the range of float32 become infinite, which is refused below.
+    with np.errstate(over="ignore"):
         array = np.ascontiguousarray(array, dtype=np.float32)
     if array.ndim != 2 or array.shape[0] != n or array.shape[1] == 0:
         raise EncodingError(
@@ -127,7 +129,6 @@ def check_vectors(vectors: object, n: int, who: str) -> Array:
         )
     finite = np.isfinite(array).all(axis=1)
     if not finite.all():
-        raise EncodingError(
-            f"{who} returned NaN or infinite vectors for {int((~finite).sum())} of {n} texts"
-        )
+        n_wrong = int((~finite).sum())
+        raise EncodingError(f"{who} returned NaN or infinite vectors for {n_wrong} of {n} texts")
     return array

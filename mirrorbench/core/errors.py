@@ -1,4 +1,4 @@
-"""The errors that a user can meet; the command line prints them without a traceback. Any other exception is a bug."""
+"""The errors that users may see; the command line prints them without a traceback. Any other exception is a bug."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import NamedTuple, TypeVar
 from mirrorbench.core.quoting import shown
 
 _CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.IGNORECASE)
-MOST_NAMED = 30  # names that an error lists in full, where a command lists them too
+MOST_NAMED = 30
+"""Names that an error lists at most, if a command lists them too."""
 
 
 class Lack(NamedTuple):
@@ -24,7 +25,7 @@ class Lack(NamedTuple):
 
 
 def without_credentials(text: str) -> str:
-    """Remove user and password from the addresses in a text, as that of a mirror of the hub may have them."""
+    """Remove user and password from the addresses in a text, such as the address of a mirror of the hub."""
     return _CREDENTIALS.sub(r"\1", text)
 
 
@@ -49,12 +50,12 @@ _FLAGS = frozenset(
 )
 _ARGUMENTS = {"encoder": "encoders", "span-columns": "spans", "log": "log=True"}
 _wording = {"options": False}
-"""Whether errors name the options of the command line; in Python they name arguments."""
+"""``options``: whether errors name options of the command line; otherwise they name arguments of Python functions."""
 
 
 @contextmanager
 def naming_options() -> Iterator[None]:
-    """Let errors name options inside, as the command line has them."""
+    """Let errors name options of the command line inside the block."""
     before = _wording["options"]
     _wording["options"] = True
     try:
@@ -64,9 +65,10 @@ def naming_options() -> Iterator[None]:
 
 
 def as_arguments(text: str) -> str:
-    """Return a text in which options of the command line are the arguments of the Python functions.
+    """Return a text with the options of the command line replaced by arguments of the Python functions.
 
-    ``Use --device cpu.`` becomes ``Use device='cpu'.``; commands such as ``mirrorbench list tasks`` stay.
+    ``Use --device cpu.`` becomes ``Use device='cpu'.``; a command such as ``mirrorbench list tasks`` stays, and what
+    follows it on its line.
     """
     lines = []
     for line in text.split("\n"):
@@ -77,10 +79,13 @@ def as_arguments(text: str) -> str:
 
 
 def _argument(option: re.Match[str]) -> str:
-    name, value = option["name"], option["value"]
+    """Return a matched option, with its value if it has one, as an argument."""
+    name = option["name"]
+    value = option["value"]
     argument = _ARGUMENTS.get(name, name.replace("-", "_"))
     if name in _FLAGS:
-        return f"{argument}=True" + (f" {value}" if value else "")
+        # A flag has no value: the next word belongs to the sentence.
+        return f"{argument}=True {value}" if value else f"{argument}=True"
     if value is None:
         return argument
     is_text = value[0].islower() or value.startswith("./")
@@ -92,8 +97,8 @@ class MirrorbenchError(Exception):
 
     Args:
         message: the request and its problem, in one or two sentences.
-        hint: remedy; may be empty, may hold several lines.
-        lacks: the missing things that are the cause; errors with the same cause are reported together.
+        hint: remedy; may be empty or have several lines.
+        lacks: the missing data sets and models that caused it; errors with the same cause are reported together.
     """
 
     def __init__(self, message: str, hint: str = "", lacks: tuple[Lack, ...] = ()) -> None:
@@ -119,7 +124,7 @@ class UnknownNameError(UsageError):
 
 
 class PluginError(MirrorbenchError):
-    """A plugin cannot be loaded, or registers something that it must not."""
+    """A plugin cannot be loaded, or registers something invalid."""
 
 
 class DuplicateNameError(PluginError):
@@ -131,7 +136,7 @@ class DataUnavailableError(MirrorbenchError):
 
 
 class DataIntegrityError(MirrorbenchError):
-    """A data file is present (or arrived), but it is not the file that its card describes."""
+    """A data file exists, or was downloaded, but it is not the file that its card describes."""
 
 
 class DataFormatError(MirrorbenchError):
@@ -143,7 +148,7 @@ class ModelUnavailableError(MirrorbenchError):
 
 
 class TuningError(MirrorbenchError):
-    """A tuning cannot start or went wrong: an empty corpus, a loss that is not finite."""
+    """A tuning cannot start or failed: an empty corpus, a loss that is not finite."""
 
 
 class EncodingError(MirrorbenchError):
@@ -151,10 +156,10 @@ class EncodingError(MirrorbenchError):
 
 
 class UnreadableTextError(EncodingError):
-    """A single text that an encoder cannot read.
+    """An encoder cannot read a text.
 
     Args:
-        text: the text, by which a caller who knows its file finds the line.
+        text: the text; a caller that knows its file can find its line.
         problem: the reason, without the text.
         hint: remedy.
         place: file and line; by default the text itself is quoted.
@@ -166,7 +171,7 @@ class UnreadableTextError(EncodingError):
         self.problem = problem
 
     def at(self, place: str) -> UnreadableTextError:
-        """Return the error with the place of the text in place of its words."""
+        """Return the error with a file and line instead of the quoted text."""
         return UnreadableTextError(self.text, self.problem, self.hint, place)
 
 
@@ -175,7 +180,7 @@ class StorageError(MirrorbenchError):
 
 
 class DeviceMemoryError(MirrorbenchError):
-    """A device has no memory left for the smallest part of some work; another device may have."""
+    """A device has too little memory even for the smallest part of some work; another device may have enough."""
 
 
 READ_BACK = (
@@ -184,34 +189,42 @@ READ_BACK = (
 
 
 class ReadBackError(MirrorbenchError):
-    """A model that was written is not read back as it was."""
+    """A model that was written differs when it is read back."""
 
 
 class DeviceError(MirrorbenchError):
-    """A GPU failed so that every later call of this process on it fails too; a new process can go on."""
+    """A GPU failed, and fails in every later call of this process; a new process may be able to continue."""
 
 
 def changed_while_read(name: str) -> DataFormatError:
-    """Return the error for data that are not the same from planning to scoring."""
+    """Return the error for data that changed between planning and scoring."""
     return DataFormatError(f"{name} changed while it was read", "Run it again.")
 
 
 def not_installed(
     error: type[_Error], needs: str, package: str, extra: str, instead: str = ""
 ) -> _Error:
-    """Return an error of a type for a package that an extra installs; ``instead`` ends the hint."""
+    """Return an error of type ``error`` for a missing package, which the extra ``extra`` installs.
+
+    ``needs``: the beginning of the message (``the loss needs``); ``instead``: the end of the hint.
+    """
     hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
     return error(f"{needs} the package {package}, which is not installed", hint)
 
 
 def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
-    """Return the error for a name not in ``known``; the hint has the nearest names or the command ``listing``."""
-    if near := get_close_matches(str(name), known, n=3, cutoff=0.5):
-        hint = f"Did you mean {' or '.join(near)}?"
+    """Return the error for a name that is not in ``known``.
+
+    Its hint has the nearest names, or else the command ``listing`` if the known names are many, or else all of them.
+    """
+    nearest = get_close_matches(str(name), known, n=3, cutoff=0.5)
+    if nearest:
+        hint = f"Did you mean {' or '.join(nearest)}?"
     elif listing and len(known) > MOST_NAMED:
         hint = f"The {len(known):,} known names are listed by: {listing}"
     else:
         hint = f"Known: {', '.join(known) or 'none'}"
-    if disabled := os.environ.get("MIRRORBENCH_DISABLE_PLUGINS"):
+    disabled = os.environ.get("MIRRORBENCH_DISABLE_PLUGINS")
+    if disabled:
         hint += f" (MIRRORBENCH_DISABLE_PLUGINS={disabled} disables plugins)"
     return UnknownNameError(f"unknown {noun} {name!r}", hint)

@@ -1,8 +1,9 @@
 """The plugin manager: loads built-in modules and plugins, and collects their registrations.
 
-A plugin is found through the entry-point group ``mirrorbench`` or loaded from a file with ``--plugin FILE``. A broken
-entry point (also one with a mistyped hook name) is skipped with a warning, or under ``MIRRORBENCH_STRICT_PLUGINS=1`` an
-error; a broken file is always an error. ``core.entry_points`` knows which plugins the user disabled.
+A plugin is found through the entry-point group ``mirrorbench``, or loaded from a file with ``--plugin FILE``. A broken
+plugin of an entry point (for example with a mistyped hook name) is skipped with a warning, or is an error under
+``MIRRORBENCH_STRICT_PLUGINS=1``; a broken file is always an error. ``core.entry_points`` leaves out plugins that the
+user disabled.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
 
-_BUILT_IN, _FILE = "built in", "file"  # in place of a distribution
+# What stands for the distribution of a plugin that has none.
+_BUILT_IN = "built in"
+_FILE = "file"
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
 
 
@@ -65,24 +68,22 @@ class Registry(Generic[_T]):
         self._entries: dict[str, Entry[_T]] = {}
 
     def add(self, name: str, value: _T, origin: str, description: str = "") -> None:
-        """Register ``value`` under ``name``; a taken name is a ``DuplicateNameError`` that names both origins."""
-        can_be_typed = str(name).isprintable() and not set(str(name)) & {" ", ","}
-        if not (isinstance(name, str) and name and can_be_typed):
+        """Register ``value`` under ``name``; raise a ``DuplicateNameError`` that names both origins if it is taken."""
+        if not _is_name(name):
             hint = "A name is a text without spaces and commas."
             raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
         if not isinstance(description, str):
-            raise PluginError(
-                f"{origin} describes the {self.noun} {name!r} by a {type(description).__name__}"
-            )
+            kind = type(description).__name__
+            raise PluginError(f"{origin} describes the {self.noun} {name!r} by a {kind}")
         if name in self._entries:
             raise name_taken(self.noun, name, self._entries[name].origin, origin)
         self._entries[name] = Entry(name, value, origin, description)
 
     def copied(self) -> Registry[_T]:
-        """Return a copy, to which more can be added."""
-        twin = copy(self)
-        twin._entries = dict(self._entries)
-        return twin
+        """Return a copy; what is added to it is not added to this registry."""
+        registry = copy(self)
+        registry._entries = dict(self._entries)
+        return registry
 
     def drop(self, origin: str) -> None:
         """Remove what a plugin registered."""
@@ -94,7 +95,7 @@ class Registry(Generic[_T]):
         return self.entry(name).value
 
     def entry(self, name: str) -> Entry[_T]:
-        """Return the entry called ``name``; else raise an ``UnknownNameError`` with the nearest names."""
+        """Return the entry called ``name``; raise an ``UnknownNameError`` with the nearest names if there is none."""
         if name not in self._entries:
             raise unknown_name(self.noun, name, list(self._entries), _LISTINGS.get(self.noun, ""))
         return self._entries[name]
@@ -117,8 +118,15 @@ class Registry(Generic[_T]):
         return list(self._entries)
 
 
+def _is_name(name: Any) -> bool:
+    """Return whether a value is a text that can be typed as one name of a list with commas."""
+    if not isinstance(name, str) or not name:
+        return False
+    return name.isprintable() and " " not in name and "," not in name
+
+
 def name_taken(noun: str, name: str, owner: str, origin: str) -> DuplicateNameError:
-    """Return the error for a name that ``owner`` has registered, and now ``origin`` too."""
+    """Return the error for a name that ``owner`` has registered and ``origin`` registers again."""
     problem = f"the {noun} {name!r} is registered twice: by {owner} and by {origin}"
     return DuplicateNameError(problem, f"Take another name for that of {origin}.")
 
@@ -147,20 +155,20 @@ def add_function(
 ) -> None:
     """Add a function to a registry: the ``add`` of a ``Hook``."""
     if not callable(value):
-        raise PluginError(
-            f"the {registry.noun} {name!r} of {origin} is a {type(value).__name__}, not a function"
-        )
+        kind = type(value).__name__
+        raise PluginError(f"the {registry.noun} {name!r} of {origin} is a {kind}, not a function")
     registry.add(name, value, origin, description)
 
 
 def _registered(hook: str, doc: str) -> Any:
+    """Return a property of ``Plugins``: the registry of a hook."""
     return property(lambda self: self.registry(hook), doc=doc)
 
 
 def call(
     entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any
 ) -> _T:
-    """Call a function of a plugin; a foreign error, or a value of another type, is a ``PluginError``."""
+    """Call a function of a plugin; raise a ``PluginError`` for a foreign error or a value that is not a ``returns``."""
     try:
         value = function(*args, **kwargs)
         if not isinstance(value, returns):
@@ -174,6 +182,7 @@ def call(
 
 
 def _distribution(point: EntryPoint) -> str:
+    """Return name and version of the distribution that has an entry point."""
     return f"{point.dist.name} {point.dist.version}" if point.dist else "unknown distribution"
 
 
@@ -195,8 +204,11 @@ class Plugins:
         self._hooks = hooks
         self._manager = pluggy.PluginManager(PROJECT)
         self._manager.add_hookspecs(HookSpecs)
-        self.files: list[Path] = []  # those that add_file loaded, for workers in other processes
-        self._checksums: dict[str, str] = {}  # of these files, by the name of their plugin
+        # Files that add_file loaded, for workers in other processes.
+        self.files: list[Path] = []
+        # Checksums of these files by the name of their plugin.
+        self._checksums: dict[str, str] = {}
+        # Distributions of all loaded plugins by name.
         self._distributions = dict.fromkeys(builtin, _BUILT_IN)
         self._registries: dict[str, Registry[Any]] = {}
         for name in builtin:
@@ -211,27 +223,28 @@ class Plugins:
             dist = _distribution(point)
             try:
                 self.add(point.load(), point.name, dist)
-            except (
-                Exception,
-                SystemExit,
-            ) as error:  # a plugin may raise anything, and must not stop the others
+            # A plugin may raise anything, and must not stop the others.
+            except (Exception, SystemExit) as error:
                 self._report(f"{point.name} ({dist})", error)
 
     def __contains__(self, plugin: object) -> bool:
         return bool(self._manager.is_registered(plugin))
 
-    def _report(self, plugin: str, error: BaseException, named: bool = False) -> None:
-        """Warn of a broken plugin that was installed; stop for one that the user named (``--plugin FILE``)."""
-        # The function behind ``register`` is ours, and its name tells a plugin's author nothing.
+    def _report(self, plugin: str, error: BaseException, is_file: bool = False) -> None:
+        """Warn of a broken plugin that is installed; raise a ``PluginError`` for a file (``--plugin FILE``)."""
+        # Behind ``register`` is a function of ours, whose name tells the author of a plugin nothing.
         reason = re.sub(r"\b_?add_\w+\(\)", "register()", describe(error))
-        if named or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
+        if is_file or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
             raise PluginError(f"plugin {plugin} failed: {reason}", hint) from error
         warnings.warn(f"plugin {plugin} skipped: {reason}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
-        """Register a plugin object; without hooks, or with one of a wrong name or argument, a ``PluginError``."""
-        hooks = ", ".join(self._hooks)
+        """Register a plugin object.
+
+        Raises:
+            PluginError: a plugin of this name is loaded, or the object has no hooks or an invalid one.
+        """
         if name in self._distributions:
             raise PluginError(
                 f"plugin {name!r} is loaded already, from {self._distributions[name]}"
@@ -241,22 +254,31 @@ class Plugins:
             self._manager.check_pending()
         except pluggy.PluginValidationError as error:
             self._manager.unregister(name=name)
-            problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
-            hint = f"A hook takes one argument, called register. Hooks: {hooks}"
-            if unknown := re.match(r"unknown hook '(\w+)'", problem):
-                problem = (
-                    f"unknown hook {unknown[1]!r}{defined_at(getattr(plugin, unknown[1], None))}"
-                )
-                if near := get_close_matches(unknown[1], list(self._hooks), n=1):
-                    hint = f"Did you mean {near[0]}?"
-            raise PluginError(f"plugin {name!r}: {problem}", hint) from error
+            raise self._invalid_hook(plugin, name, error) from error
         if not self._manager.get_hookcallers(plugin):
             self._manager.unregister(plugin)
+            hooks = ", ".join(self._hooks)
             advice = f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {hooks}"
             raise PluginError(f"plugin {name!r} has no hook", advice)
         self._distributions[name] = distribution
         self._registries.clear()
         remember_plugin(plugin)
+
+    def _invalid_hook(
+        self, plugin: Any, name: str, error: pluggy.PluginValidationError
+    ) -> PluginError:
+        """Return the error for a hook that pluggy refused, with the nearest name if its name is unknown."""
+        problem = " ".join(str(error).split("hookimpl definition: ")[-1].split())
+        hint = f"A hook takes one argument, called register. Hooks: {', '.join(self._hooks)}"
+        unknown_hook = re.match(r"unknown hook '(\w+)'", problem)
+        if unknown_hook:
+            hook = unknown_hook[1]
+            place = defined_at(getattr(plugin, hook, None))
+            problem = f"unknown hook {hook!r}{place}"
+            nearest = get_close_matches(hook, list(self._hooks), n=1)
+            if nearest:
+                hint = f"Did you mean {nearest[0]}?"
+        return PluginError(f"plugin {name!r}: {problem}", hint)
 
     def add_file(self, path: Path) -> None:
         """Load one Python file as a plugin (``--plugin FILE``)."""
@@ -265,7 +287,8 @@ class Plugins:
         spec = importlib.util.spec_from_file_location(f"mirrorbench_plugin_{path.stem}", path)
         if spec is None or spec.loader is None:
             raise PluginError(f"{path} is not a Python file", "A plugin is a file ending in .py")
-        module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[spec.name] = module
         try:
             spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:
@@ -277,26 +300,29 @@ class Plugins:
         self._checksums[str(path)] = hashlib.sha256(content).hexdigest()
 
     def checksum_of_file(self, hook: str, name: str) -> str:
-        """Return the checksum of the plugin file that registered a name; empty for a name of an installed plugin.
+        """Return the checksum of the plugin file that registered a name; empty for any other name.
 
-        An edited file, unlike a new version of a package, has no version. Modules that it imports are not read.
+        A file has no version that would tell an edited file from the earlier one, as a package has. Modules that the
+        file imports are not read.
         """
         registry = self.registry(hook)
-        return self._checksums.get(registry.entry(name).origin, "") if name in registry else ""
+        if name not in registry:
+            return ""
+        return self._checksums.get(registry.entry(name).origin, "")
 
     def extended(self, hook: str, *args: Any, **kwargs: Any) -> Plugins:
         """Return a copy in which ``register(*args, **kwargs)`` of a hook was called."""
         registry = self.registry(hook).copied()
         self._hooks[hook].add(registry, "this process", *args, **kwargs)
-        twin = copy(self)
-        twin._registries = {**self._registries, hook: registry}
-        return twin
+        plugins = copy(self)
+        plugins._registries = {**self._registries, hook: registry}
+        return plugins
 
     def registry(self, hook: str) -> Registry[Any]:
         """Return the registry of a hook, filled at first use.
 
-        The other hooks of plugins that are not built in are filled with it, so that a plugin is skipped, or refused,
-        before anything of it is used.
+        The registries of all other hooks of plugins that are not built in are filled too, so that a broken plugin is
+        skipped, or refused, before anything of it is used.
         """
         if hook not in self._registries:
             self._fill(hook)
@@ -306,7 +332,7 @@ class Plugins:
         return self._registries[hook]
 
     def _hooks_of_others(self) -> list[str]:
-        """The hooks of plugins that are not built in."""
+        """Return the hooks of plugins that are not built in."""
         hooks: dict[str, None] = {}
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None and self._distributions[name] != _BUILT_IN:
@@ -314,19 +340,23 @@ class Plugins:
                 hooks.update(dict.fromkeys(caller.name for caller in callers))
         return list(hooks)
 
-    def _fill(self, hook: str) -> None:
-        its = self._hooks[hook]
-        registry = self._registries[hook] = its.registry(its.noun, self)
+    def _fill(self, name: str) -> None:
+        """Make the registry of a hook, and call the hook in each plugin."""
+        hook = self._hooks[name]
+        registry = hook.registry(hook.noun, self)
+        self._registries[name] = registry
         try:
-            for impl in getattr(self._manager.hook, hook).get_hookimpls():
-                self._collect(impl, registry, partial(its.add, registry, impl.plugin_name))
+            for impl in getattr(self._manager.hook, name).get_hookimpls():
+                register = partial(hook.add, registry, impl.plugin_name)
+                self._collect(impl, registry, register)
         except BaseException:
-            del self._registries[hook]
+            del self._registries[name]
             raise
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
+        """Call a hook of one plugin; if it fails, report the plugin and remove what it registered."""
         plugin = impl.plugin_name
-        if plugin not in self._distributions:  # it was skipped while another hook was filled
+        if plugin not in self._distributions:  # skipped while another hook was filled
             return
         dist = self._distributions[plugin]
         if dist == _BUILT_IN:
@@ -335,19 +365,23 @@ class Plugins:
         try:
             returned = impl.function(register)
             if returned is not None:
-                name, returned_type = impl.function.__name__, type(returned).__name__
-                raise PluginError(f"its {name} returned a {returned_type}; a hook calls register")
-        except (Exception, SystemExit) as error:  # as above: third-party code
-            named = dist == _FILE
-            if named:
+                hook_name = impl.function.__name__
+                kind = type(returned).__name__
+                raise PluginError(f"its {hook_name} returned a {kind}; a hook calls register")
+        # A plugin may raise anything.
+        except (Exception, SystemExit) as error:
+            if isinstance(error, PluginError):
+                place = place_of(error)
+                if place:
+                    error.message += f" ({place})"
+            if dist == _FILE:
                 registry.drop(plugin)
+                if isinstance(error, DuplicateNameError):
+                    raise
+                self._report(plugin, error, is_file=True)
             else:
                 self._skip(plugin)
-            if isinstance(error, PluginError) and (place := place_of(error)):
-                error.message += f" ({place})"
-            if named and isinstance(error, DuplicateNameError):
-                raise
-            self._report(plugin if named else f"{plugin} ({dist})", error, named)
+                self._report(f"{plugin} ({dist})", error)
 
     def _skip(self, name: str) -> None:
         """Remove a plugin and all that it registered."""
@@ -359,26 +393,31 @@ class Plugins:
     def listing(self) -> list[dict[str, Any]]:
         """List each plugin's name, distribution, hooks and commands, in the order of loading."""
         rows: list[dict[str, Any]] = []
-        commands = command_points()
+        # Commands of packages without a loaded plugin are listed at the end.
+        commands_left = command_points()
         for name, plugin in self._manager.list_name_plugin():
-            if plugin is not None:
-                hooks = sorted(
-                    caller.name for caller in self._manager.get_hookcallers(plugin) or ()
-                )
-                package = getattr(plugin, "__name__", "").partition(".")[0]
-                own = [point for point in commands if top_package(point) == package]
-                commands = [point for point in commands if point not in own]
-                row = {"name": name, "distribution": self._distributions[name], "hooks": hooks}
-                rows.append(row | {"commands": sorted(point.name for point in own)})
-        return rows + [
-            {
+            if plugin is None:
+                continue
+            callers = self._manager.get_hookcallers(plugin) or ()
+            package = getattr(plugin, "__name__", "").partition(".")[0]
+            commands = [point for point in commands_left if top_package(point) == package]
+            commands_left = [point for point in commands_left if point not in commands]
+            row = {
+                "name": name,
+                "distribution": self._distributions[name],
+                "hooks": sorted(caller.name for caller in callers),
+                "commands": sorted(point.name for point in commands),
+            }
+            rows.append(row)
+        for point in commands_left:
+            row = {
                 "name": point.name,
                 "distribution": _distribution(point),
                 "hooks": [],
                 "commands": [point.name],
             }
-            for point in commands
-        ]
+            rows.append(row)
+        return rows
 
     encoders = _registered("register_encoders", "Encoder systems, which have no method.")
     methods = _registered("register_methods", "Methods applied to a backbone.")

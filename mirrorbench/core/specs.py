@@ -29,10 +29,12 @@ _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_DIGITS = 400
 _MAX_LENGTH = 10_000
-# Characters that mean something in a spec are written %XX inside a name, path or value. A path keeps its "@", and its
-# ":" too, which is special only before KEY= and at the end; in a value ":" is free (layers=-4:).
-_IN_NAMES, _IN_PATHS, _IN_VALUES = "%+:@,", "%+,", "%,\n\r\t"
-# So are spaces at the ends, which a shell or a list in a file would lose.
+# Characters with a meaning in a spec are written as %XX inside a name, path or value. A path keeps its "@", and also its
+# ":", which is special only before KEY= and at the end; a value keeps its ":" (layers=-4:).
+_ESCAPED_IN_NAMES = "%+:@,"
+_ESCAPED_IN_PATHS = "%+,"
+_ESCAPED_IN_VALUES = "%,\n\r\t"
+# Spaces at the ends are escaped too: a shell or a list in a file would lose them.
 _END_SPACES = re.compile(r"^\s+|\s+$")
 
 
@@ -62,14 +64,17 @@ class EncoderSpec:
         object.__setattr__(self, "params", tuple(sorted(self.params)))
 
     def __str__(self) -> str:
-        name = _escape(self.backbone, _IN_PATHS if self.is_path else _IN_NAMES)
-        text = re.sub(":$", "%3A", _PARAMS_START.sub("%3A", name))
+        name = _escape(self.backbone, _ESCAPED_IN_PATHS if self.is_path else _ESCAPED_IN_NAMES)
+        # A colon that would begin the parameters, or stand at the end.
+        name = _PARAMS_START.sub("%3A", name)
+        text = re.sub(":$", "%3A", name)
         if self.revision:
-            text += "@" + _escape(self.revision, _IN_NAMES)
+            text += "@" + _escape(self.revision, _ESCAPED_IN_NAMES)
         if self.method:
             text += "+" + self.method
         if self.params:
-            text += ":" + ",".join(f"{key}={_format_value(value)}" for key, value in self.params)
+            params = [f"{key}={_format_value(value)}" for key, value in self.params]
+            text += ":" + ",".join(params)
         return text
 
     @property
@@ -83,7 +88,8 @@ class EncoderSpec:
 
     def with_params(self, /, **params: Value) -> EncoderSpec:
         """Return a copy with some keys set."""
-        return replace(self, params=tuple({**dict(self.params), **params}.items()))
+        all_params = {**dict(self.params), **params}
+        return replace(self, params=tuple(all_params.items()))
 
     def with_method(self, method: str) -> EncoderSpec:
         """Return a copy with another method."""
@@ -106,23 +112,39 @@ def parse_spec(text: str) -> EncoderSpec:
     """
     text = text.strip()
     _check_text(text)
-    start = _PARAMS_START.search(text)
-    head, tail = (text[: start.start()], text[start.end() :]) if start else (text, "")
-    method = revision = ""
-    if match := _METHOD.search(head):
-        head, method = head[: match.start()], match[1]
-    if not _is_path(head) and "@" in head:
-        head, _, revision = head.partition("@")
+    backbone = text
+    revision = ""
+    method = ""
+    params = ""
+
+    params_start = _PARAMS_START.search(text)
+    if params_start:
+        backbone = text[: params_start.start()]
+        params = text[params_start.end() :]
+    method_match = _METHOD.search(backbone)
+    if method_match:
+        backbone = backbone[: method_match.start()]
+        method = method_match[1]
+    if "@" in backbone and not _is_path(backbone):
+        backbone, _, revision = backbone.partition("@")
         if not revision:
             raise UsageError(f"the revision after '@' is empty in {text!r}", f"Grammar: {GRAMMAR}")
-    reserved = "," if _is_path(head) else ",:+"
-    if head.endswith((":", "+")) or any(char in head + revision for char in reserved):
+
+    # Reserved characters that are still there should have been written as %XX.
+    reserved = "," if _is_path(backbone) else ",:+"
+    has_reserved = any(char in backbone + revision for char in reserved)
+    if has_reserved or backbone.endswith((":", "+")):
         raise UsageError(f"cannot read the encoder spec {text!r}", f"Grammar: {GRAMMAR}")
-    return EncoderSpec(_unquote(head), _unquote(revision), method, parse_params(tail, text))
+    return EncoderSpec(
+        backbone=_unquote(backbone),
+        revision=_unquote(revision),
+        method=method,
+        params=parse_params(params, text),
+    )
 
 
 def _check_text(text: str) -> None:
-    """Refuse text that file systems, the hub or result files cannot hold."""
+    """Raise a ``UsageError`` for a text that file systems, the hub or result files cannot hold."""
     if len(text) > _MAX_LENGTH:
         raise UsageError(f"an encoder spec of {len(text):,} characters", f"Grammar: {GRAMMAR}")
     if "\0" in text or not is_text(text):
@@ -133,12 +155,13 @@ def _check_text(text: str) -> None:
 
 
 def _unquote(text: str) -> str:
+    """Return a text with its escapes ``%XX`` decoded."""
     try:
-        plain = unquote(text, errors="strict")
+        decoded = unquote(text, errors="strict")
     except UnicodeDecodeError:
         raise UsageError(f"the escapes in {text!r} are not UTF-8") from None
-    _check_text(plain)
-    return plain
+    _check_text(decoded)
+    return decoded
 
 
 Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
@@ -146,16 +169,19 @@ Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
 
 
 def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
-    """Return a spec, parsed if it is a text; a ``Path`` may hold reserved characters."""
+    """Return the spec of an encoder: parsed from a text, or of the directory at a ``Path``.
+
+    A ``Path`` may hold reserved characters.
+    """
     if isinstance(encoder, EncoderSpec):
         return encoder
-    if not isinstance(encoder, str | Path):
-        raise UsageError(
-            f"an encoder is named by a text or a path, and got {encoder!r:.60}",
-            "Such as 'tiny', 'roberta+mirror' or './my-encoder'; mirrorbench.evaluate takes objects too.",
-        )
-    return (
-        EncoderSpec(str(encoder.absolute())) if isinstance(encoder, Path) else parse_spec(encoder)
+    if isinstance(encoder, Path):
+        return EncoderSpec(str(encoder.absolute()))
+    if isinstance(encoder, str):
+        return parse_spec(encoder)
+    raise UsageError(
+        f"an encoder must be named by a text or a path, not {encoder!r:.60}",
+        "Such as 'tiny', 'roberta+mirror' or './my-encoder'; mirrorbench.evaluate takes objects too.",
     )
 
 
@@ -165,29 +191,29 @@ def as_specs(encoders: Specs) -> tuple[EncoderSpec, ...]:
 
 
 def as_several(encoders: Specs) -> Sequence[str | Path | EncoderSpec]:
-    """Return one or several encoders as a sequence; ``UsageError`` for anything else."""
+    """Return one or several encoders as a sequence; raise a ``UsageError`` for anything else."""
     if isinstance(encoders, str | Path | EncoderSpec):
         return [encoders]
     if isinstance(encoders, Iterable) and not hasattr(encoders, "encode"):
         return list(encoders)
     wrong: Any = encoders
-    return [as_spec(wrong)]
+    return [as_spec(wrong)]  # raises the error
 
 
 def as_texts(encoders: Specs) -> tuple[str, ...]:
-    """Return one or several encoders as they are written, which may be labels of rows."""
-    several = as_several(encoders)
-    return tuple(
-        encoder if isinstance(encoder, str) else str(as_spec(encoder)) for encoder in several
-    )
+    """Return one or several encoders as texts; strings, which may be labels of rows, stay as they are written."""
+    texts = []
+    for encoder in as_several(encoders):
+        texts.append(encoder if isinstance(encoder, str) else str(as_spec(encoder)))
+    return tuple(texts)
 
 
 TaskNames = str | Path | Sequence[str | Path]
-"""Tasks, suites and paths of own data: a list, one path, or one string with commas."""
+"""Tasks, suites and paths of a user's own data: a list, one path, or one string with commas."""
 
 
 def is_path_name(name: str) -> bool:
-    """Return whether the name of a task is a path of own data: with a slash, or a dot or tilde in front."""
+    """Return whether the name of a task is a path of own data: it has a slash, or begins with a dot or tilde."""
     return "/" in name or name.startswith((".", "~"))
 
 
@@ -197,21 +223,21 @@ def path_name(path: str) -> str:
 
 
 def as_names(names: TaskNames) -> list[str]:
-    """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` is that of own data."""
-    several = [names] if isinstance(names, str | Path) else names
-    if not isinstance(several, Iterable) or hasattr(several, "columns"):
-        problem = f"tasks are named by texts or paths, and got {type(names).__name__}"
+    """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` leads to own data."""
+    listed = [names] if isinstance(names, str | Path) else names
+    if not isinstance(listed, Iterable) or hasattr(listed, "columns"):
+        problem = f"tasks must be named by texts or paths, not {type(names).__name__}"
         raise UsageError(problem, "Such as 'stsb' or './pairs.csv'.")
-    found: list[str] = []
-    for name in several:
+    all_names: list[str] = []
+    for name in listed:
         if isinstance(name, Path):
-            found.append(path_name(str(name)))
+            all_names.append(path_name(str(name)))
         elif isinstance(name, str):
-            found += split_names([name])
+            all_names += split_names([name])
         else:
-            problem = f"a task is named by a text or a path, and got {name!r:.60}"
+            problem = f"a task must be named by a text or a path, not {name!r:.60}"
             raise UsageError(problem, "Such as 'stsb' or './pairs.csv'.")
-    return found
+    return all_names
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
@@ -231,16 +257,21 @@ def split_names(values: Iterable[str]) -> list[str]:
     """Split texts at commas (``["sts,wic", "bel"]``), but not before a further option ``KEY=VALUE`` of a task."""
     names: list[str] = []
     for value in values:
-        for part in filter(None, map(str.strip, value.split(","))):
-            if "=" in part and ":" not in part and names and ":" in names[-1]:
-                names[-1] += f",{part}"
+        for part in value.split(","):
+            name = part.strip()
+            if not name:
+                continue
+            follows_options = bool(names) and ":" in names[-1]
+            is_option = "=" in name and ":" not in name
+            if follows_options and is_option:
+                names[-1] += f",{name}"
             else:
-                names.append(part)
+                names.append(name)
     return names
 
 
 def parse_value(text: str) -> Value:
-    """Parse a value: numbers and booleans by their form, everything else (``-4:``, ``cls``, a path) as a string."""
+    """Parse a value as a boolean or number if it is written as one, else (``-4:``, ``cls``, a path) as a string."""
     if text in ("true", "false"):
         return text == "true"
     if re.fullmatch(r"[+-]?[0-9]+", text):
@@ -260,7 +291,7 @@ def _format_value(value: Value) -> str:
         return "true" if value else "false"
     if isinstance(value, int | float):
         return repr(value)
-    return _escape(value, _IN_VALUES)
+    return _escape(value, _ESCAPED_IN_VALUES)
 
 
 def _is_path(text: str) -> bool:
@@ -268,5 +299,6 @@ def _is_path(text: str) -> bool:
 
 
 def _escape(text: str, special: str) -> str:
+    """Return a text with its special characters, and spaces at its ends, written as ``%XX``."""
     escaped = "".join(quote(char) if char in special else char for char in text)
     return _END_SPACES.sub(lambda spaces: quote(spaces[0]), escaped)

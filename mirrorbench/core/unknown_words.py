@@ -1,4 +1,4 @@
-"""Counts of the items that hold words for which an encoder has no vector."""
+"""Counts of the items with words for which an encoder has no vector."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from mirrorbench.core.encoder_protocol import Encoder, TextInput
 
 @dataclass(frozen=True, slots=True)
 class UnknownWords:
-    """The items of a task with words without a vector.
+    """Counts of the items of a task with words that have no vector.
 
     Attributes:
-        items: number of such items.
+        items: number of items with such a word.
         of: number of all items.
-        empty: number of items with a text that has no other words, whose vector is zero.
+        empty: number of items with a text of such words only, whose vector is zero.
     """
 
     items: int
@@ -32,17 +32,20 @@ class UnknownWords:
         return {"items": self.items, "of": self.of, "empty": self.empty}
 
     def sentence(self, noun: str) -> str:
-        """Return the sentence for the user; ``noun`` is that of the items, plural. Empty if all words are known."""
+        """Return the sentence for the user; ``noun`` names the items, plural. Empty if all words have vectors."""
         if not self.items:
             return ""
-        without = f"; in {self.empty:,} a text has no other words (cosine 0)" if self.empty else ""
-        return f"{self.items:,} of {self.of:,} {noun} have words without a vector{without}"
+        text = f"{self.items:,} of {self.of:,} {noun} have words without a vector"
+        if self.empty:
+            text += f"; in {self.empty:,} a text has no other words (cosine 0)"
+        return text
 
 
 def count_words(encoder: Encoder, inputs: Sequence[TextInput]) -> list[tuple[int, int]] | None:
-    """Return for each input the number of its words, and of those with a vector.
+    """Return for each input the number of its words, and the number of its words that have a vector.
 
-    ``None`` for an encoder that reads all words; one with a vocabulary of words has a method ``count_words(inputs)``.
+    ``None`` for an encoder that reads all words. An encoder with a vocabulary of words has a method
+    ``count_words(inputs)``.
     """
     count = getattr(encoder, "count_words", None)
     return None if count is None else count(inputs)
@@ -51,22 +54,27 @@ def count_words(encoder: Encoder, inputs: Sequence[TextInput]) -> list[tuple[int
 def unknown_words_of(
     encoder: Encoder, inputs: Iterable[TextInput], texts: Mapping[str, Sequence[str]]
 ) -> UnknownWords | None:
-    """Count the items with words without a vector; ``None`` for an encoder that reads all words.
+    """Count the items with words that have no vector; ``None`` for an encoder that reads all words.
 
     Args:
         encoder: the encoder.
         inputs: all inputs of the task.
         texts: the texts of each item, by its id.
     """
-    wanted = {text for own in texts.values() for text in own}
-    by_text = {item.text: item for item in inputs if item.text in wanted}
-    counted = count_words(encoder, list(by_text.values()))
-    if counted is None or not texts:
+    texts_of_items: set[str] = set()
+    for item_texts in texts.values():
+        texts_of_items.update(item_texts)
+    input_of_text = {item.text: item for item in inputs if item.text in texts_of_items}
+    counts = count_words(encoder, list(input_of_text.values()))
+    if counts is None or not texts:
         return None
-    words = dict(zip(by_text, counted, strict=True))
-    unknown = empty = 0
-    for own in texts.values():
-        counts = [words[text] for text in own if text in words]
-        unknown += any(known < n for n, known in counts)
-        empty += any(known == 0 < n for n, known in counts)
-    return UnknownWords(unknown, len(texts), empty)
+    counts_of_text = dict(zip(input_of_text, counts, strict=True))
+    n_incomplete = 0
+    n_empty = 0
+    for item_texts in texts.values():
+        item_counts = [counts_of_text[text] for text in item_texts if text in counts_of_text]
+        if any(n_vectors < n_words for n_words, n_vectors in item_counts):
+            n_incomplete += 1
+        if any(n_vectors == 0 and n_words > 0 for n_words, n_vectors in item_counts):
+            n_empty += 1
+    return UnknownWords(n_incomplete, len(texts), n_empty)

@@ -130,6 +130,6 @@ def test_cache_folder_is_rebuilt_when_damaged(
 
 def test_folder_in_place_of_file_is_rejected(tmp_path: Path) -> None:
     with pytest.raises(
-        ModelUnavailableError, match=rf"{tmp_path.name} cannot be read: it is no regular file"
+        ModelUnavailableError, match=rf"{tmp_path.name} cannot be read: it is not a regular file"
     ):
         content([("a", tmp_path)])
