@@ -1,7 +1,7 @@
 """Entry points of plugins and of their commands, without those that the user disabled.
 
-``MIRRORBENCH_DISABLE_PLUGINS`` holds names, separated by commas: of installed packages (``mirrorbench-methods``), or of
-entry points of the two groups.
+``MIRRORBENCH_DISABLE_PLUGINS`` holds names separated by commas, each of an installed package (``mirrorbench-methods``)
+or of an entry point of the two groups.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ def plugin_points() -> list[EntryPoint]:
 
 
 def command_points() -> list[EntryPoint]:
-    """Return the entry points of commands that are not disabled, and whose plugin is not either."""
-    disabled = {top_package(point) for point in entry_points(group=PLUGINS) if is_disabled(point)}
-    return [
-        point
-        for point in entry_points(group=COMMANDS)
-        if not is_disabled(point) and top_package(point) not in disabled
-    ]
+    """Return the entry points of commands, without disabled ones and those of disabled plugins."""
+    disabled_packages = {
+        top_package(point) for point in entry_points(group=PLUGINS) if is_disabled(point)
+    }
+    points = []
+    for point in entry_points(group=COMMANDS):
+        if not is_disabled(point) and top_package(point) not in disabled_packages:
+            points.append(point)
+    return points
 
 
 def top_package(point: EntryPoint) -> str:
@@ -39,7 +41,7 @@ def top_package(point: EntryPoint) -> str:
 
 
 def is_disabled(point: EntryPoint) -> bool:
-    """Return whether the user disabled an entry point, by its name or by that of its package."""
+    """Return whether the user disabled an entry point, by its name or the name of its package."""
     names = disabled_names()
     if point.name in names:
         return True
@@ -54,13 +56,15 @@ def disabled_names() -> frozenset[str]:
 
 
 def unknown_disabled_names() -> list[str]:
-    """Return the disabled names that are of no installed plugin or command, sorted."""
+    """Return the disabled names that belong to no installed plugin or command, sorted."""
     points = [*entry_points(group=PLUGINS), *entry_points(group=COMMANDS)]
     names = {point.name for point in points}
     packages = {_normalised(point.dist.name) for point in points if point.dist is not None}
-    return sorted(
-        name for name in disabled_names() if name not in names and _normalised(name) not in packages
-    )
+    unknown = []
+    for name in disabled_names():
+        if name not in names and _normalised(name) not in packages:
+            unknown.append(name)
+    return sorted(unknown)
 
 
 def _normalised(package: str) -> str:

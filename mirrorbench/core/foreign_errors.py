@@ -1,4 +1,4 @@
-"""Errors of code that is not ours, such as a plugin's: what they say, and the line of that code that raised them."""
+"""Descriptions of errors from code outside this package, such as a plugin's, with the line that raised them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _LIBRARIES = tuple(
     Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "purelib", "platlib")
 )
 _plugin_code: set[Path] = set()
-"""Files, and folders of packages, of the plugins that this process loaded: they may lie among the libraries."""
+"""Files and package folders of the plugins that this process loaded; they may lie among the libraries."""
 
 
 def remember_plugin(plugin: Any) -> None:
-    """Remember the code of a loaded plugin, whose lines then stand in messages."""
-    name = getattr(plugin, "__name__", "") if isinstance(plugin, ModuleType) else ""
-    module = sys.modules.get(name.partition(".")[0], plugin)
+    """Remember the code of a loaded plugin, so that messages name lines of it."""
+    name = plugin.__name__ if isinstance(plugin, ModuleType) else ""
+    top_package = name.partition(".")[0]
+    module = sys.modules.get(top_package, plugin)
     file = getattr(module, "__file__", None)
     if file is None:
         return
@@ -33,24 +34,25 @@ def remember_plugin(plugin: Any) -> None:
 
 
 def describe(error: BaseException) -> str:
-    """Return an error in one line: its type, its words, and the line of foreign code that raised it, if any.
+    """Return an error in one line: its type, its message, and the line of foreign code that raised it, if any.
 
-    ``KeyError: 'boom' (letters.py, line 12, in encode)``. Errors of this package are their message alone.
+    ``KeyError: 'boom' (letters.py, line 12, in encode)``. For an error of this package, return only its message.
     """
     if isinstance(error, MirrorbenchError):
         return " ".join(error.message.split())
-    words = " ".join(f"{type(error).__name__}: {error}".split()).removesuffix(":")
+    text = f"{type(error).__name__}: {error}"
+    one_line = " ".join(text.split()).removesuffix(":")
     place = place_of(error)
-    return f"{words} ({place})" if place else words
+    return f"{one_line} ({place})" if place else one_line
 
 
 def place_of(error: BaseException) -> str:
-    """Return file, line and function of the innermost frame of foreign code; empty where libraries alone were called."""
+    """Return file, line and function of the innermost frame of foreign code; empty if an error has no such frame."""
     frames = traceback.extract_tb(error.__traceback__)
-    places = [frame for frame in frames if _is_foreign(frame.filename)]
-    if not places:
+    foreign_frames = [frame for frame in frames if _is_foreign(frame.filename)]
+    if not foreign_frames:
         return ""
-    last = places[-1]
+    last = foreign_frames[-1]
     function = "" if last.name == "<module>" else f", in {last.name}"
     return f"{_short_path(last.filename)}, line {last.lineno}{function}"
 
@@ -66,7 +68,7 @@ def defined_at(value: Any) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of an error that has its cause outside of this package; empty for others."""
+    """Return the traceback of the cause of an error outside of this package; empty if it has no such cause."""
     cause: BaseException | None = error
     while isinstance(cause, MirrorbenchError):
         cause = cause.__cause__
@@ -76,7 +78,7 @@ def traceback_of(error: BaseException) -> str:
 
 
 def _is_foreign(filename: str) -> bool:
-    """Whether a file is a plugin's or the user's, and neither ours nor a library's."""
+    """Return whether a file belongs to a plugin or the user, not to this package or a library."""
     path = Path(filename).resolve()
     if any(path.is_relative_to(code) for code in _plugin_code):
         return True
@@ -86,7 +88,7 @@ def _is_foreign(filename: str) -> bool:
 
 
 def _short_path(filename: str) -> str:
-    """The path from the working directory, if the file is below it."""
+    """Return a path relative to the working directory if the file is below it, else the path itself."""
     path = Path(filename)
     here = Path(os.getcwd())
     return str(path.relative_to(here)) if path.is_relative_to(here) else filename

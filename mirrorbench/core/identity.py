@@ -1,7 +1,7 @@
-"""Identity: one hash of everything that changes a number.
+"""Identity of a result: one hash of everything that changes its numbers.
 
-Hashed: specs, recipes, contents of corpora and data, seeds, protocol, precision, and ``COMPUTATION``. Not hashed:
-device, batch size of encoding, workers, paths, progress bars.
+Hashed are specs, recipes, contents of corpora and data, seeds, protocol, precision, and ``COMPUTATION``; not hashed are
+the device, the batch size of encoding, workers, paths and progress bars.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ COMPUTATIONS = {
     6: "Spaces around a text are kept, as in sentence-transformers 6. Texts are encoded, and used for tuning in more "
     "architectures, without padding: vectors change by rounding, dropout draws other masks.",
 }
-"""Changes of each version of the computation; ``docs/computations.md`` is made from it."""
+"""Changes in each version of the computation, from which ``docs/computations.md`` is generated."""
 COMPUTATION = max(COMPUTATIONS)
 """Version of the computation; raised when tuning, encoding or scoring change their numbers."""
-
 
 DESCRIPTION = "mirrorbench.json"
 """File with the origin of a model, in each directory that mirrorbench wrote."""
@@ -36,13 +35,12 @@ DESCRIPTION = "mirrorbench.json"
 
 def digest(parts: dict[str, Any]) -> str:
     """Return the SHA-256 of a JSON object in its canonical form (sorted keys, no spaces, no NaN)."""
-    return checksum(
-        json.dumps(
-            parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
-        )
+    canonical = json.dumps(
+        parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
+    return checksum(canonical)
 
 
 def checksum(text: str) -> str:
-    """Return the SHA-256 of a text, which may hold halves of surrogate pairs."""
+    """Return the SHA-256 of a text; halves of surrogate pairs are allowed."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
-"""Import paths of before, which forward to the modules of today until version 0.3.
+"""Deprecated import paths, which forward to the current modules until version 0.3.
 
-Only paths that the pages or the packages of ``mirrorbench plugin new`` named are here.
+Only paths that the documentation, or the packages made by ``mirrorbench plugin new``, ever named are listed.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.runs.run": ("mirrorbench.workspace_functions", "mirrorbench.runs.corpus_overlap"),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
-"""Modules that have the names of a path of before."""
+"""Current modules with the names of each deprecated path."""
 
 
 class MovedModuleFinder(MetaPathFinder):
-    """Finds the import paths of before."""
+    """Finder of the deprecated import paths."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -74,13 +74,14 @@ class MovedModuleFinder(MetaPathFinder):
 
 
 class _ForwardingLoader(Loader):
-    """Makes a module whose names are looked up in the modules of today."""
+    """Loader of modules whose names are looked up in the current modules."""
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module a ``__getattr__``."""
         old = module.__name__
 
         def look_up(name: str) -> Any:
+            # Python asks modules for __path__ and the like, which are not forwarded.
             candidates = () if name.startswith("__") else MOVED[old]
             for new in candidates:
                 source = import_module(new)
@@ -94,7 +95,7 @@ class _ForwardingLoader(Loader):
 
 
 def forward_moved_modules() -> None:
-    """Make the import paths of before importable; called when mirrorbench is imported."""
+    """Make the deprecated paths importable; called when mirrorbench is imported."""
     if not any(isinstance(finder, MovedModuleFinder) for finder in sys.meta_path):
-        # First, since a folder that an update left behind would be found as a namespace package.
+        # This finder comes first: a folder that an update left behind would be found as a namespace package.
         sys.meta_path.insert(0, MovedModuleFinder())

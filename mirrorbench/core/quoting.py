@@ -1,4 +1,4 @@
-"""Texts of users in output: no terminal obeys them, and one switch leaves them out.
+"""Quoting of users' texts in output: escaped, so that no terminal obeys them, or left out.
 
 ``MIRRORBENCH_NO_TEXTS=1`` leaves them out of messages, reports, tables of items, predictions and the cache.
 """
@@ -11,7 +11,7 @@ import re
 NO_TEXTS = "MIRRORBENCH_NO_TEXTS"
 _MOST = 60
 _OBEYED = re.compile(r"[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U0010ffff]")
-"""Control characters but line ends and tabs, marks that turn the direction of writing, halves of surrogate pairs."""
+"""Control characters except newlines and tabs, marks that change the writing direction, halves of surrogate pairs."""
 
 
 def without_texts() -> bool:
@@ -20,10 +20,12 @@ def without_texts() -> bool:
 
 
 def shown(text: str, most: int = _MOST) -> str:
-    """Quote a text for a message: escaped, shortened if long; only its length where texts are left out."""
+    """Quote a text for a message: escaped, and cut after ``most`` characters; only its length if texts are left out."""
     if without_texts():
         return f"(a text of {len(text):,} characters)"
-    return repr(text) if len(text) <= most else f"{text[:most]!r}... ({len(text):,} characters)"
+    if len(text) <= most:
+        return repr(text)
+    return f"{text[:most]!r}... ({len(text):,} characters)"
 
 
 def printable(text: str) -> str:
@@ -32,5 +34,5 @@ def printable(text: str) -> str:
 
 
 def is_text(text: str) -> bool:
-    """Return whether a string can be written as UTF-8; JSON and names of files can hold halves of surrogate pairs."""
+    """Return whether a string can be written as UTF-8; halves of surrogate pairs, as in JSON or file names, cannot."""
     return text.encode(errors="ignore").decode() == text

@@ -29,8 +29,8 @@ _METHOD = re.compile(r"\+([A-Za-z][A-Za-z0-9_-]*)$")
 _KEY = re.compile(r"[a-z][a-z0-9_]*")
 _MAX_DIGITS = 400
 _MAX_LENGTH = 10_000
-# Characters with a meaning in a spec are written as %XX inside a name, path or value. A path keeps its "@", and also its
-# ":", which is special only before KEY= and at the end; a value keeps its ":" (layers=-4:).
+# Characters with a meaning in a spec are written as %XX inside a name, path or value. A path keeps its "@", and its ":"
+# too, which is special only before KEY= and at the end; a value keeps its ":" (layers=-4:).
 _ESCAPED_IN_NAMES = "%+:@,"
 _ESCAPED_IN_PATHS = "%+,"
 _ESCAPED_IN_VALUES = "%,\n\r\t"
