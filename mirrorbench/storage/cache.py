@@ -1,7 +1,7 @@
 """The cache of tuned models, vectors, corpora, transformations and traits.
 
-Entries are addressed by content. Each has a checksum that a process verifies at first use; a damaged entry is made
-again, with a warning. All entries can be made again. Word vectors and the checksums of their files are kept by
+Entries are addressed by content. Each has a checksum that a process verifies at first use. All entries can be made
+again; a damaged entry is, with a warning. Word vectors and the checksums of their files are kept by
 ``storage.checksums``.
 
 Environment:
@@ -38,11 +38,13 @@ _T = TypeVar("_T", bound="DataclassInstance")
 
 CHECKPOINTS = "checkpoints"
 """Folder of the cache with a folder for each unfinished tuning, named by the model's key."""
-EMBEDDINGS, STATEMENT = "embeddings", "computation.txt"
-"""The folder of vectors, and the file beside them that states their computation."""
+EMBEDDINGS = "embeddings"
+"""Folder of the cache with a folder of vectors for each encoder."""
+STATEMENT = "computation.txt"
+"""File beside vectors that states their computation."""
 TRAITS_FOLDER = "traits"
 _TRIAL = 5
-"""Version of the passes that show traits; raised when they change."""
+"""Version of the forward passes that measure traits; raised when they change."""
 CACHE_FOLDERS = (
     "models",
     CHECKPOINTS,
@@ -61,10 +63,10 @@ class SavedModel(Protocol):
     """A model that can be stored: ``models.transformer.Transformer``."""
 
     def save(self, folder: Path) -> None:
-        """Write it into a folder."""
+        """Write the model into a folder."""
 
     def check_saved(self, folder: Path) -> None:
-        """Raise an error if what is in the folder is not the model."""
+        """Raise an error if the folder does not hold this model."""
 
 
 class Cache:
@@ -75,12 +77,13 @@ class Cache:
         self.leases = Leases(self.root / "leases")
 
     def model(self, key: str) -> Path | None:
-        """Return the directory of a tuned model, if it is complete and undamaged."""
+        """Return the directory of a tuned model; ``None`` if it is missing, incomplete or damaged."""
         path = self.root / "models" / key
         if not path.is_dir():
             return None
-        if wrong := damaged_files(path):
-            _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, wrong)
+        damaged = damaged_files(path)
+        if damaged:
+            _logger.warning("The tuned model %s is damaged (%s); it is tuned again.", path, damaged)
             return None
         return path
 
@@ -96,27 +99,30 @@ class Cache:
         return store_folder(self.root / "models" / key, write, "the tuned model")
 
     def sweep_model(self, key: str) -> None:
-        """Remove what a killed process left of a model; the caller must hold its lease."""
-        for left in (self.root / "models").glob(f"{TEMPORARY}{key}-*"):
-            shutil.rmtree(left, ignore_errors=True)
+        """Remove folders that a killed process left of a model; the caller must hold the model's lease."""
+        for leftover in (self.root / "models").glob(f"{TEMPORARY}{key}-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
 
     def save_corpus(self, sha256: str, texts: Sequence[str]) -> None:
         """Store a corpus under its checksum, for workers that cannot read its source."""
         if self.corpus(sha256) is None:
+            # ASCII, since texts may hold halves of surrogate pairs.
+            content = json.dumps(list(texts), ensure_ascii=True).encode("ascii")
             with writing(self._corpus_path(sha256), self.root, flush=False) as sink:
-                sink.write(json.dumps(list(texts), ensure_ascii=True).encode("ascii"))
+                sink.write(content)
 
     def corpus(self, sha256: str) -> tuple[str, ...] | None:
-        """Return the strings stored under a checksum, if they are there and match it."""
+        """Return the texts stored under a checksum; ``None`` if there are none, or they do not match it."""
+        path = self._corpus_path(sha256)
         try:
-            texts = json.loads(self._corpus_path(sha256).read_bytes())
+            texts = json.loads(path.read_bytes())
             if checksum("\n".join(texts)) == sha256:
                 return tuple(texts)
         except FileNotFoundError:
             return None
         except (ValueError, TypeError):
             pass
-        _logger.warning("The corpus %s is damaged; it is written again.", self._corpus_path(sha256))
+        _logger.warning("The corpus %s is damaged; it is written again.", path)
         return None
 
     def _corpus_path(self, sha256: str) -> Path:
@@ -128,18 +134,16 @@ class Cache:
             np.savez(sink, matrix=matrix, bias=bias)
 
     def transformation(self, key: str) -> tuple[NDArray[Any], NDArray[Any]] | None:
-        """Return matrix and bias of a fitted transformation, if it is stored and undamaged."""
+        """Return matrix and bias of a fitted transformation; ``None`` if it is missing or damaged."""
+        path = self._transformation_path(key)
         try:
             # This verifies the checksums of the archive.
-            with np.load(self._transformation_path(key)) as arrays:
+            with np.load(path) as arrays:
                 return arrays["matrix"], arrays["bias"]
         except FileNotFoundError:
             return None
         except (OSError, ValueError, EOFError, KeyError, BadZipFile):
-            _logger.warning(
-                "The transformation %s is damaged; it is fitted again.",
-                self._transformation_path(key),
-            )
+            _logger.warning("The transformation %s is damaged; it is fitted again.", path)
         return None
 
     def _transformation_path(self, key: str) -> Path:
@@ -151,27 +155,27 @@ class Cache:
         return dict(json.loads(text))
 
     def traits(self, identity: dict[str, Any], look: Callable[[], _T], kind: type[_T]) -> _T:
-        """Return the stored traits of the model that ``identity`` names, else measure them by ``look`` and store them.
+        """Return the stored traits of the model that ``identity`` names; else measure them by ``look`` and store them.
 
-        They are a dataclass of this ``kind``. Their key includes the versions of torch and transformers. An unwritable cache is no error.
+        Traits are a dataclass of type ``kind``. Their key includes the versions of torch and transformers. Where the
+        cache cannot be written, traits are not stored.
         """
         libraries = {name: version(name) for name in ("torch", "transformers")}
-        path = (
-            self.root / TRAITS_FOLDER / f"{digest({**identity, **libraries, 'trial': _TRIAL})}.json"
-        )
+        key = digest({**identity, **libraries, "trial": _TRIAL})
+        path = self.root / TRAITS_FOLDER / f"{key}.json"
         stored = _stored_traits(path, kind)
         if stored is not None:
             return stored
         traits = look()
         as_json = msgspec.to_builtins(asdict(traits))
+        content = json.dumps({"traits": as_json, "checksum": digest({key: as_json})})
         with suppress(StorageError), writing(path, self.root, flush=False) as sink:
-            sink.write(
-                json.dumps({"traits": as_json, "checksum": digest({path.stem: as_json})}).encode()
-            )
+            sink.write(content.encode())
         return traits
 
 
 def _stored_traits(path: Path, kind: type[_T]) -> _T | None:
+    """Return the traits in a file; ``None`` if it is missing or damaged."""
     # msgspec's errors are ValueErrors.
     with suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         stored = json.loads(path.read_bytes())

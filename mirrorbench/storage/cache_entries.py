@@ -1,6 +1,6 @@
 """Entries of the cache, for listings, and their removal.
 
-Damage of an entry is not looked for here: a run finds it when it uses the entry.
+Entries are not checked for damage here: a run does this when it uses an entry.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from mirrorbench.core.identity import COMPUTATION, DESCRIPTION
 from mirrorbench.storage.cache import CACHE_FOLDERS, STATEMENT, Cache
@@ -22,9 +23,9 @@ from mirrorbench.storage.files import TEMPORARY, unwritable
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
 _OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
-"""Names of entries, complete or not; all other files belong to somebody else and stay."""
-_READ_HERE = (DESCRIPTION, STATEMENT, ABOUT)
-"""Files that a listing reads, which is no use of their entry."""
+"""Names of entries, complete or not; mirrorbench did not create other files, and leaves them alone."""
+_READ_BY_LISTINGS = (DESCRIPTION, STATEMENT, ABOUT)
+"""Files that a listing reads, so that their time of access does not show a use of the entry."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,89 +41,112 @@ class CacheEntry:
     used: float
     """Time of the last write or, where the file system records it, the last read; seconds since 1970."""
     what: str
-    """A description: encoder spec and seed of a model, source of vectors of words; otherwise empty."""
+    """A description: encoder spec and seed of a model, source of word vectors; otherwise empty."""
     earlier: bool = False
-    """Whether a model or vectors were made by another computation, or by none that they state."""
+    """Whether a model or vectors were made by another computation, or do not state theirs."""
 
 
 def entries(cache: Cache) -> list[CacheEntry]:
     """Return all entries of the cache, the largest first."""
     cache_entries = []
     for folder in CACHE_FOLDERS:
-        for path in sorted(
-            path for path in (cache.root / folder).glob("*") if _OURS.fullmatch(path.stem)
-        ):
+        for path in sorted((cache.root / folder).glob("*")):
+            if not _OURS.fullmatch(path.stem):
+                continue
             with suppress(FileNotFoundError):  # removed by another process
                 cache_entries.append(_entry(folder, path))
     return sorted(cache_entries, key=lambda entry: (-entry.size, entry.key))
 
 
 def _entry(folder: str, path: Path) -> CacheEntry:
-    files = [file for file in (path, *path.rglob("*")) if file.is_file()]
-    sizes = [file.stat() for file in files]
-    times = [s for file, s in zip(files, sizes, strict=True) if file.name not in _READ_HERE]
-    used = max((max(s.st_mtime, s.st_atime) for s in times), default=path.stat().st_mtime)
-    folder = "leftovers" if path.name.startswith(TEMPORARY) else folder
-    what, computation = _stated(folder, path)
+    size = 0
+    times = []
+    for file in (path, *path.rglob("*")):
+        if not file.is_file():
+            continue
+        status = file.stat()
+        size += status.st_size
+        if file.name not in _READ_BY_LISTINGS:
+            times += [status.st_mtime, status.st_atime]
+    used = max(times) if times else path.stat().st_mtime
+    if path.name.startswith(TEMPORARY):
+        folder = "leftovers"
+    statement = _read_statement(folder, path)
     return CacheEntry(
-        folder,
-        path.stem,
-        path,
-        sum(s.st_size for s in sizes),
-        used,
-        what,
-        computation != COMPUTATION,
+        folder=folder,
+        key=path.stem,
+        path=path,
+        size=size,
+        used=used,
+        what=statement.what,
+        earlier=statement.computation != COMPUTATION,
     )
 
 
-def _stated(folder: str, path: Path) -> tuple[str, object]:
-    """Return the description of an entry, and its computation: today's where the folder states none."""
+class _Statement(NamedTuple):
+    """What the files of an entry state."""
+
+    what: str
+    """Description of the entry; may be empty."""
+    computation: object
+    """Version of the computation; the current one for entries that do not depend on it, ``None`` if unknown."""
+
+
+def _read_statement(folder: str, path: Path) -> _Statement:
     try:
         if folder == "models":
-            made = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
-            return f"{made['spec']} seed {made['seed']}", made.get("identity", {}).get(
-                "computation"
-            )
+            description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
+            what = f"{description['spec']} seed {description['seed']}"
+            return _Statement(what, description.get("identity", {}).get("computation"))
         if folder == "embeddings":
-            return "", int((path / STATEMENT).read_text(encoding="utf-8"))
-        return (path / ABOUT).read_text(
-            encoding="utf-8"
-        ) if folder == "vectors" else "", COMPUTATION
+            return _Statement("", int((path / STATEMENT).read_text(encoding="utf-8")))
+        if folder == "vectors":
+            return _Statement((path / ABOUT).read_text(encoding="utf-8"), COMPUTATION)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return "", None if folder in ("models", "embeddings") else COMPUTATION
+        if folder in ("models", "embeddings"):
+            return _Statement("", None)
+    return _Statement("", COMPUTATION)
 
 
 def prunable(
     cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
 ) -> list[CacheEntry]:
-    """Return entries to remove: leftovers, those not used for ``older_than`` days, ``earlier`` ones, or ``everything``.
+    """Return entries to remove, the largest first, without those that a running process holds.
 
-    Entries that a running process holds are left out.
+    These are abandoned leftovers, and entries that meet one of the conditions.
+
+    Args:
+        cache: the cache.
+        older_than: choose entries that were not used for this number of days.
+        everything: choose all entries.
+        earlier: choose models and vectors of another computation.
     """
-    now, chosen = time.time(), []
+    now = time.time()
+    chosen = []
     for entry in entries(cache):
         age = now - entry.used
         if entry.folder == "leftovers":
-            chosen += [entry] if age > LEFTOVER_AGE else []
+            if age > LEFTOVER_AGE:
+                chosen.append(entry)
             continue
-        asked = (
-            everything
-            or (earlier and entry.earlier)
-            or (older_than is not None and age > older_than * 86_400)
-        )
-        if asked and (lease := cache.leases.take(entry.key)):
+        is_old = older_than is not None and age > older_than * 86_400
+        is_earlier = earlier and entry.earlier
+        if not (everything or is_earlier or is_old):
+            continue
+        lease = cache.leases.take(entry.key)
+        if lease is not None:
             with lease:
                 chosen.append(entry)
     return chosen
 
 
 def remove(entry: CacheEntry) -> None:
-    """Remove an entry, or raise ``StorageError``. A folder is renamed first, so that no process opens part of it."""
+    """Remove an entry, or raise a ``StorageError``. A folder is renamed first, so that no process opens part of it."""
     try:
         if not entry.path.is_dir():
             entry.path.unlink()
             return
-        # A new name each time: an earlier removal may have been killed.
+        # A new name each time, since an earlier removal may have been interrupted.
         doomed = Path(tempfile.mkdtemp(prefix=f"{TEMPORARY}gone-", dir=entry.path.parent))
         try:
             entry.path.rename(doomed / "entry")
@@ -131,6 +155,5 @@ def remove(entry: CacheEntry) -> None:
     except FileNotFoundError:  # removed by another process
         return
     except OSError as error:
-        raise unwritable(
-            f"{entry.path} cannot be removed", error, "have its owner remove it"
-        ) from error
+        problem = f"{entry.path} cannot be removed"
+        raise unwritable(problem, error, "have its owner remove it") from error

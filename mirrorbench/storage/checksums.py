@@ -1,4 +1,4 @@
-"""Checksums of files, kept until the file system says that a file changed, and of folders that list their own."""
+"""Checksums of files, kept until the file system reports a change, and of folders with a list of checksums."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.core.identity import checksum, digest
@@ -25,61 +26,91 @@ from mirrorbench.storage.files import (
 )
 
 SETTLED = 3.0
-"""Seconds after which a second change to a file has another time: file systems count in steps of up to two seconds."""
+"""Seconds after which a second change gives a file another time: file systems count in steps of up to two seconds."""
 CHECKSUMS = "SHA256SUMS"
 ABOUT = "about.txt"
-"""A file of a cached folder: the line that ``cache list`` shows for it."""
+"""A file in a cached folder with the line that ``cache list`` shows for it."""
 
 Named = Sequence[tuple[str, Path]]
-"""Files with the names under which they count."""
-FileStates = tuple[tuple[str, str, int, int, int, int, int], ...]
+"""Files with the names that enter their checksum."""
 
-_known: dict[FileStates, str] = {}  # checksums of files that have not changed since
-_whole: set[FileStates] = (
-    set()
-)  # folders that agreed with their list, until one of their files changes
+
+class FileState(NamedTuple):
+    """What the file system says of a file."""
+
+    name: str
+    """Name that enters the checksum."""
+    path: str
+    device: int
+    inode: int
+    size: int
+    """Bytes."""
+    modified: int
+    """Time of the last write, in nanoseconds; ``os.utime`` can set it."""
+    changed: int
+    """Time of the last change of content or metadata, in nanoseconds; ``os.utime`` changes it too."""
+
+
+FileStates = tuple[FileState, ...]
+
+_content_checksums: dict[FileStates, str] = {}
+"""Results of ``content`` that hold as long as the files are in these states."""
+_undamaged: set[FileStates] = set()
+"""States of the files of folders that agreed with their list of checksums."""
 _logger = logging.getLogger(__name__)
 
 
 def state(named: Named) -> FileStates:
-    """Return the state of files: names, paths, devices, inodes, sizes and times, also that of the last ``os.utime``."""
-    try:
-        stats = [(name, str(file), file.stat()) for name, file in named]
-    except OSError as error:
-        raise ModelUnavailableError(f"{error.filename} cannot be read: {error.strerror}") from error
-    return tuple(
-        (n, path, s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
-        for n, path, s in stats
-    )
+    """Return the state of each file; it differs after any change to the file."""
+    states = []
+    for name, file in named:
+        try:
+            status = file.stat()
+        except OSError as error:
+            problem = f"{error.filename} cannot be read: {error.strerror}"
+            raise ModelUnavailableError(problem) from error
+        states.append(
+            FileState(
+                name=name,
+                path=str(file),
+                device=status.st_dev,
+                inode=status.st_ino,
+                size=status.st_size,
+                modified=status.st_mtime_ns,
+                changed=status.st_ctime_ns,
+            )
+        )
+    return tuple(states)
 
 
 def settled(seen: FileStates, began: int) -> bool:
-    """Whether no file was changed so shortly before a time that a later change could have left the same state.
+    """Return whether any change to the files after the time ``began`` (nanoseconds) also changes their state.
 
     Only then is a checksum remembered. Otherwise a file that is written twice within one step of the file system's
     clock would keep the checksum of the first content, and the vectors of one model would be stored as another's.
     """
-    return all(entry[-1] + SETTLED * 1e9 <= began for entry in seen)
+    return all(file.changed + SETTLED * 1e9 <= began for file in seen)
 
 
 def content(named: Named) -> str:
-    """Return the SHA-256 of names and contents of files; they are read again once one of them changed."""
-    before, began = state(named), time.time_ns()
-    if before in _known:
-        return _known[before]
+    """Return the SHA-256 of names and contents of files; the files are read again after one of them changed."""
+    before = state(named)
+    began = time.time_ns()
+    if before in _content_checksums:
+        return _content_checksums[before]
     hashed = hashlib.sha256()
     for name, file in named:
         hashed.update(name.encode())
         hashed.update(_sha256(file).digest())
     sha256 = hashed.hexdigest()
     if settled(before, began) and state(named) == before:
-        _known[before] = sha256
+        _content_checksums[before] = sha256
     return sha256
 
 
 @contextmanager
 def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[None]:
-    """Check that the ``content`` of files is ``expected`` until the block ends; a ``ModelUnavailableError`` if not."""
+    """Raise a ``ModelUnavailableError`` if the ``content`` of files is not ``expected`` until the block ends."""
     before = state(named())
     yield
     if state(named()) != before or content(named()) != expected:
@@ -98,48 +129,57 @@ def _sha256(file: Path) -> hashlib._Hash:
 
 def kept_checksum(path: Path) -> str:
     """Return the SHA-256 of a file, kept in the cache until the file changes: files of word vectors have gigabytes."""
-    before, began = state([("", path)]), time.time_ns()
-    note = cache_root() / "checksums" / f"{digest({'file': before})}.json"
-    if note.is_file():
+    before = state([("", path)])
+    began = time.time_ns()
+    stored_file = cache_root() / "checksums" / f"{digest({'file': before})}.json"
+    if stored_file.is_file():
         with suppress(OSError, ValueError, TypeError, KeyError):
-            kept = json.loads(note.read_bytes())
-            if kept["check"] == checksum(f"{note.stem} {kept['sha256']}"):
-                return str(kept["sha256"])
+            stored = json.loads(stored_file.read_bytes())
+            if stored["check"] == checksum(f"{stored_file.stem} {stored['sha256']}"):
+                return str(stored["sha256"])
         _logger.warning(
-            "The checksum of %s in the cache is damaged (%s); the file is read again.", path, note
+            "The checksum of %s in the cache is damaged (%s); the file is read again.",
+            path,
+            stored_file,
         )
     sha256 = _sha256(path).hexdigest()
     if settled(before, began) and state([("", path)]) == before:
-        kept = {"file": str(path), "sha256": sha256, "check": checksum(f"{note.stem} {sha256}")}
-        with writing(note, flush=False) as sink:
-            sink.write(json.dumps(kept).encode())
+        check = checksum(f"{stored_file.stem} {sha256}")
+        to_store = {"file": str(path), "sha256": sha256, "check": check}
+        with writing(stored_file, flush=False) as sink:
+            sink.write(json.dumps(to_store).encode())
     return sha256
 
 
 def write_checksums(folder: Path) -> None:
-    """Write a folder's list of checksums, its last file."""
-    lines = "".join(
-        f"{_sha256(file).hexdigest()}  {name}\n"
-        for name, file in _files(folder)
-        if name != CHECKSUMS
-    )
-    (folder / CHECKSUMS).write_text(lines, encoding="utf-8")
+    """Write a folder's list of checksums, as its last file."""
+    lines = []
+    for name, file in _files(folder):
+        if name != CHECKSUMS:
+            lines.append(f"{_sha256(file).hexdigest()}  {name}\n")
+    (folder / CHECKSUMS).write_text("".join(lines), encoding="utf-8")
 
 
 def damaged_files(folder: Path) -> str:
-    """Return the files of a folder that differ from its list of checksums, or that it has none; empty if all agree."""
+    """Return the names of files that differ from a folder's list of checksums, joined; empty if all agree.
+
+    ``no SHA256SUMS`` for a folder whose list cannot be read.
+    """
     try:
         before = state(_files(folder))
-        if before in _whole:
+        if before in _undamaged:
             return ""
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()
     except (OSError, UnicodeDecodeError, ModelUnavailableError):
         return f"no {CHECKSUMS}"
-    listed = [line.partition("  ") for line in lines]
-    wrong = [name for expected, _, name in listed if not _matches(folder / name, expected)]
-    if not wrong:
-        _whole.add(before)
-    return ", ".join(wrong)
+    damaged = []
+    for line in lines:
+        expected, _, name = line.partition("  ")
+        if not _matches(folder / name, expected):
+            damaged.append(name)
+    if not damaged:
+        _undamaged.add(before)
+    return ", ".join(damaged)
 
 
 def _matches(file: Path, expected: str) -> bool:
@@ -149,44 +189,52 @@ def _matches(file: Path, expected: str) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
-    return [
-        (file.relative_to(folder).as_posix(), file)
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-    ]
+    """Return all files below a folder, each with its path in the folder, sorted."""
+    files = []
+    for path in sorted(folder.rglob("*")):
+        if path.is_file():
+            files.append((path.relative_to(folder).as_posix(), path))
+    return files
 
 
 def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
-    """Fill ``target`` by ``write``, with a list of checksums, unless another process stored it."""
-    problem, another = (
-        f"{what} cannot be written to {target.parent}",
-        "set MIRRORBENCH_CACHE=FOLDER",
-    )
+    """Fill the folder ``target`` by ``write`` and add a list of checksums, unless another process has stored it.
+
+    ``what`` names the content in the message of a ``StorageError``.
+    """
+    problem = f"{what} cannot be written to {target.parent}"
+    another = "set MIRRORBENCH_CACHE=FOLDER"
     with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
         write(folder)
         write_checksums(folder)
         sync_tree(folder)
-        if not damaged_files(target):  # it may be in use
+        # A whole folder stays, since it may be in use.
+        if not damaged_files(target):
             return target
-        shutil.rmtree(target, ignore_errors=True)  # incomplete or damaged
+        shutil.rmtree(target, ignore_errors=True)
         try:
             os.replace(folder, target)
         except OSError:
+            # Another process may have been faster.
             if damaged_files(target):
                 raise
-            return target  # another process was faster
+            return target
         sync_folder(target.parent)
-        _whole.add(state(_files(target)))
+        _undamaged.add(state(_files(target)))
     return target
 
 
 def kept_folder(target: Path, write: Callable[[Path], None], what: str) -> Path:
-    """Return a folder of the cache with a list of checksums; made by ``write`` if it is missing or damaged."""
+    """Return a folder of the cache with a list of checksums; make it by ``write`` if it is missing or damaged.
+
+    ``what`` describes the folder in warnings and in ``cache list``.
+    """
     if target.is_dir():
-        if not (wrong := damaged_files(target)):
+        damaged = damaged_files(target)
+        if not damaged:
             return target
         _logger.warning(
-            "In the cache, %s is damaged (%s: %s); it is made again.", what, target, wrong
+            "In the cache, %s is damaged (%s: %s); it is made again.", what, target, damaged
         )
 
     def make(folder: Path) -> None:

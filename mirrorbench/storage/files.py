@@ -1,4 +1,4 @@
-"""Files and folders that are complete or absent, and the cache's folder."""
+"""Writing of files and folders that are either complete or absent, and the cache's folder."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from mirrorbench.core.errors import StorageError
 
 TEMPORARY = ".part-"
 """Prefix of the name of a file until it is complete."""
-# Why nothing can be written, and what helps; {} is how to name another output or folder.
 _IN_THE_WAY = "A file is where a folder must be: {}"
 _REMEDIES = {
     errno.ENOSPC: "Free some space, or {}",
@@ -31,6 +30,7 @@ _REMEDIES = {
     errno.EEXIST: _IN_THE_WAY,
     errno.ENAMETOOLONG: "Use a shorter name",
 }
+"""Remedies by the number of the system's error; ``{}`` stands for the way to name another place to write to."""
 
 
 def unwritable(
@@ -43,26 +43,35 @@ def unwritable(
         error: an ``OSError``, or the ``SafetensorError`` that safetensors makes of one.
         another: the user's way to name another place to write to.
     """
-    quoted = re.search(r"\(os error (\d+)\)", str(error))
-    full = errno.ENOSPC if " requested and " in str(error) else 0  # NumPy's error has no number
-    number = int(quoted[1]) if quoted else getattr(error, "errno", None) or full
-    reason = os.strerror(number) if quoted or full else getattr(error, "strerror", None) or error
+    message = str(error)
+    number: int = getattr(error, "errno", None) or 0
+    reason = getattr(error, "strerror", None) or message
+    number_in_message = re.search(r"\(os error (\d+)\)", message)
+    if number_in_message:
+        # safetensors quotes the system's error in its message.
+        number = int(number_in_message[1])
+        reason = os.strerror(number)
+    elif " requested and " in message:
+        # NumPy's error for a full disk has no number.
+        number = number or errno.ENOSPC
+        reason = os.strerror(number)
     hint = _REMEDIES.get(number, "{}").format(another)
     return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
 
 
 def temporary_prefix(target: Path) -> str:
-    """Return the start of the names of the temporary files that become a file, and no other in its folder."""
-    return f"{TEMPORARY}{sha256(os.fsencode(target.name)).hexdigest()[:16]}-"
+    """Return the prefix of names of temporary files for ``target``, different for each file of its folder."""
+    name_hash = sha256(os.fsencode(target.name)).hexdigest()
+    return f"{TEMPORARY}{name_hash[:16]}-"
 
 
 @contextmanager
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
-    A symbolic link stays, and its target is written; a pipe or a device is written to as it is. The message of a
-    ``StorageError`` names ``store``, if given, instead of ``target``. Without ``flush`` a power cut can leave an empty
-    file: for files that readers check, and that can be made again.
+    For a symbolic link, the file that it points to is written; a pipe or a device is written to directly. The message of
+    a ``StorageError`` names ``store``, if given, instead of ``target``. Without ``flush`` a power cut can leave an empty
+    file; use it for files that readers check and that can be made again.
     """
     try:
         if target.exists() and not target.is_file():
@@ -85,13 +94,22 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
             with suppress(OSError):
                 temporary.unlink()
     except OSError as error:
-        raise unwritable(f"Cannot write {f'to {store}' if store else target}", error) from error
+        place = f"to {store}" if store else str(target)
+        raise unwritable(f"Cannot write {place}", error) from error
 
 
 @contextmanager
 def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[Path]:
-    """Make a new folder beside ``target``, removed at the end unless it was renamed; errors are ``StorageError``."""
-    from safetensors import SafetensorError  # what a full disk raises under safetensors
+    """Make a new folder beside ``target``, which is removed at the end unless the block renames it.
+
+    Args:
+        target: the path for which the folder is made.
+        prefix: beginning of the folder's name.
+        problem: beginning of the message of a ``StorageError`` if something cannot be written.
+        another: the user's way to name another place to write to.
+    """
+    # safetensors raises it when the disk is full.
+    from safetensors import SafetensorError
 
     folder = target.with_name(f"{prefix}{token_hex(8)}")
     try:
@@ -110,7 +128,8 @@ def sync_folder(folder: Path) -> None:
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError as error:  # some network file systems refuse it, and write names at once
+    except OSError as error:
+        # Some network file systems refuse to flush a folder, but write names at once.
         if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
             raise
     finally:
@@ -118,7 +137,10 @@ def sync_folder(folder: Path) -> None:
 
 
 def sync_tree(folder: Path) -> None:
-    """Flush files below a folder, then folders, to the disk; files get its permissions (safetensors' are private)."""
+    """Flush the files and folders below a folder to the disk, and give the files the permissions of the folder.
+
+    Files that safetensors writes are otherwise readable only by their owner.
+    """
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:
             with open(Path(parent, name), "rb") as file:
@@ -128,8 +150,10 @@ def sync_tree(folder: Path) -> None:
 
 
 def open_regular(path: Path) -> BufferedReader:
-    """Open a file for reading; ``OSError`` for a folder, and for a pipe or device, which would block."""
-    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    """Open a file for reading; raise an ``OSError`` for a folder, and for a pipe or device, which would block."""
+    # O_NONBLOCK does not exist on Windows, and O_BINARY exists only there.
+    flags = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+    handle = os.open(path, flags)
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise OSError(errno.EINVAL, "it is not a regular file", str(path))
@@ -138,7 +162,8 @@ def open_regular(path: Path) -> BufferedReader:
 
 def cache_root() -> Path:
     """Return the cache folder: ``MIRRORBENCH_CACHE``, or else the platform's cache directory of the user."""
-    if configured := os.environ.get("MIRRORBENCH_CACHE"):
+    configured = os.environ.get("MIRRORBENCH_CACHE")
+    if configured:
         return Path(configured).expanduser()
     import platformdirs
 
@@ -146,5 +171,5 @@ def cache_root() -> Path:
 
 
 def resolved(path: str | Path) -> Path:
-    """Return the absolute path of a file or folder, without links; of a loop of links, which leads nowhere, its own."""
+    """Return the absolute path of a file or folder with symbolic links followed; a loop of links stays a link."""
     return Path(os.path.realpath(os.path.expanduser(path)))

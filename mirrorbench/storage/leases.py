@@ -1,4 +1,4 @@
-"""Leases on shared folders, by which processes and machines divide work."""
+"""Leases in shared folders, by which processes and machines divide work."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import socket
 import time
 from contextlib import AbstractContextManager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorbench.storage.files import open_regular, unwritable
 
@@ -15,38 +15,47 @@ if TYPE_CHECKING:
     from filelock import OwnerRecord, SoftFileLease
 
 LEASE_SECONDS = 120.0
-"""Seconds without a refresh after which a lease ends; network file systems cache times for up to a minute (NFS)."""
+"""Seconds without a refresh after which a lease ends; network file systems (NFS) cache times for up to a minute."""
 POLL_SECONDS = 0.2
 _INITIAL_PID_NAMESPACE = 0xEFFFFFFC
 """The inode of the process namespace of Linux outside all containers (PROC_PID_INIT_INO)."""
+_FileState = tuple[int, int]
+"""Inode and time of the last write of a file."""
+
+
+class _Sighting(NamedTuple):
+    """The file of another process's lease, since it was last refreshed."""
+
+    state: _FileState
+    """State of the file."""
+    since: float
+    """Time at which this process first saw it in this state, by ``time.monotonic``."""
 
 
 class Leases:
     """The leases of a folder, by which processes and machines that share it divide work.
 
-    A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``, which is
-    atomic on local and network file systems, not on folders that are synchronised or object stores. It saves work and
-    guards nothing: files are written under a temporary name and renamed, so that work done twice does no harm.
+    A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``. This is
+    atomic on local and network file systems, but not in synchronised folders or object stores. Leases avoid duplicate
+    work; they are not locks. Files are written under a temporary name and renamed, so that work done twice does no harm.
 
-    It ends when it is released, when its holder's process has ended (seen at once on the same machine), or when nobody
-    has refreshed it for ``LEASE_SECONDS`` of the waiting process's own clock. filelock takes such leases over; removed
-    here are those of zombies, which it takes for living (Ray leaves killed workers so for minutes), and those on file
-    systems that cannot exchange two names (NFS, SMB), where it waits for ever.
+    A lease ends when it is released, when its holder's process has ended (seen at once on the same machine), or when it
+    was not refreshed for ``LEASE_SECONDS`` by the clock of the waiting process. filelock takes over leases that ended,
+    with two exceptions, which are removed here: leases of zombies, which filelock takes for running processes (Ray
+    leaves killed workers as zombies for minutes), and leases on file systems that cannot exchange two names (NFS, SMB),
+    where filelock waits for ever.
 
-    The folder is never removed: another process may be about to put a lease in.
+    The folder is never removed: another process may be about to create a lease in it.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._seen: dict[
-            str, SoftFileLease
-        ] = {}  # each remembers since when it has seen no refresh
-        self._since: dict[
-            str, tuple[tuple[int, int], float]
-        ] = {}  # state of a lease's file, and first seen when
+        # One object for each lease, since it remembers how long it has seen no refresh.
+        self._leases: dict[str, SoftFileLease] = {}
+        self._sightings: dict[str, _Sighting] = {}
 
     def take(self, name: str) -> AbstractContextManager[object] | None:
-        """Take the lease called ``name``, which ``with`` releases; ``None`` if another process holds it."""
+        """Take the lease called ``name``, which a ``with`` block releases; ``None`` if another process holds it."""
         from filelock import LeaseSettingsMismatch, Timeout
 
         lease = self._lease(name)
@@ -55,7 +64,7 @@ class Leases:
             for _ in range(2):
                 with suppress(Timeout):
                     return lease.acquire(timeout=0)
-                if not self._removed(name):
+                if not self._remove_ended(name):
                     break
             return None
         except (OSError, LeaseSettingsMismatch) as error:
@@ -63,68 +72,84 @@ class Leases:
 
     def wait(self, name: str) -> AbstractContextManager[object]:
         """Take the lease called ``name`` as soon as it is free."""
-        while (held := self.take(name)) is None:
+        lease = self.take(name)
+        while lease is None:
             time.sleep(POLL_SECONDS)
-        return held
+            lease = self.take(name)
+        return lease
 
     def holder(self, name: str) -> str:
-        """Return the holder of a lease as its file names it: ``process 123 on node7``; empty if there is none."""
+        """Return the holder that the file of a lease names: ``process 123 on node7``; empty if there is none."""
         owner = self._lease(name).owner
-        return f"process {owner.pid} on {owner.hostname.partition('?')[0]}" if owner else ""
+        if not owner:
+            return ""
+        host = owner.hostname.partition("?")[0]
+        return f"process {owner.pid} on {host}"
 
     def is_fresh(self, name: str) -> bool:
         """Return whether a lease was refreshed within ``LEASE_SECONDS``, by the clocks of machine and file system."""
         with suppress(OSError):
-            return time.time() - (self.folder / f"{name}.lease").stat().st_mtime < LEASE_SECONDS
+            return time.time() - self._path(name).stat().st_mtime < LEASE_SECONDS
         return False
 
-    def _removed(self, name: str) -> bool:
-        """Remove a lease whose holder has ended, or has not refreshed it for longer than filelock waits."""
-        path, now = self.folder / f"{name}.lease", time.monotonic()
-        with suppress(
-            OSError
-        ):  # gone, another user's, or on a system that removes no file that is open
-            state, owner = _state(path), self._lease(name).owner
-            seen, since = self._since.get(name, (state, now))
-            self._since[name] = state, since if seen == state else now
-            silent = now - self._since[name][1] > 1.25 * LEASE_SECONDS
-            if (silent or (owner and _has_ended(owner))) and _state(path) == state:
+    def _remove_ended(self, name: str) -> bool:
+        """Remove a lease if its holder has ended, or has not refreshed it for longer than filelock waits.
+
+        Return whether it was removed.
+        """
+        path = self._path(name)
+        now = time.monotonic()
+        # An OSError means that the file is gone, another user's, or open where open files cannot be removed.
+        with suppress(OSError):
+            state = _state(path)
+            owner = self._lease(name).owner
+            sighting = self._sightings.get(name)
+            if sighting is None or sighting.state != state:
+                sighting = _Sighting(state, now)
+                self._sightings[name] = sighting
+            is_silent = now - sighting.since > 1.25 * LEASE_SECONDS
+            has_ended = is_silent or (owner is not None and _has_ended(owner))
+            # Another process may have taken the lease since the file was read.
+            if has_ended and _state(path) == state:
                 path.unlink()
                 return True
         return False
 
+    def _path(self, name: str) -> Path:
+        return self.folder / f"{name}.lease"
+
     def _lease(self, name: str) -> SoftFileLease:
         from filelock import SoftFileLease
 
-        if name not in self._seen:
-            path = (
-                self.folder / f"{name}.lease"
-            )  # not bound to a thread: a generator may end in another one
-            self._seen[name] = SoftFileLease(path, lease_duration=LEASE_SECONDS, thread_local=False)
-        return self._seen[name]
+        if name not in self._leases:
+            # Not bound to a thread: a generator that holds a lease may end in another thread.
+            self._leases[name] = SoftFileLease(
+                self._path(name), lease_duration=LEASE_SECONDS, thread_local=False
+            )
+        return self._leases[name]
 
 
-def _state(path: Path) -> tuple[int, int]:
-    with open_regular(
-        path
-    ) as file:  # to open is to ask the server, where a network file system remembers
+def _state(path: Path) -> _FileState:
+    # A network file system answers from its memory unless the file is opened.
+    with open_regular(path) as file:
         status = os.fstat(file.fileno())
     return status.st_ino, status.st_mtime_ns
 
 
 def _has_ended(owner: OwnerRecord) -> bool:
-    """Whether the holder is a process of this machine (and container) that has ended, waited for or not."""
+    """Return whether a holder is a process of this machine and container that has ended, even if it is a zombie."""
     import psutil
 
-    host, _, space = owner.hostname.partition("?pidns-")
-    with suppress(OSError):  # no such file but on Linux
-        here = Path("/proc/self/ns/pid").stat().st_ino
-        if space != ("" if here == _INITIAL_PID_NAMESPACE else f"{here:x}"):
+    host, _, namespace = owner.hostname.partition("?pidns-")
+    with suppress(OSError):  # the file exists only on Linux
+        inode = Path("/proc/self/ns/pid").stat().st_ino
+        this_namespace = "" if inode == _INITIAL_PID_NAMESPACE else f"{inode:x}"
+        if namespace != this_namespace:
             return False
+    if host != socket.gethostname():
+        return False
     try:
-        return host == socket.gethostname() and bool(
-            psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE
-        )
+        return bool(psutil.Process(owner.pid).status() == psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
         return True
     except psutil.Error:

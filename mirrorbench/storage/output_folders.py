@@ -1,4 +1,4 @@
-"""Folders beside an output, in which one process at a time makes it."""
+"""Folders beside an output, in which one process at a time writes its incomplete files."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from mirrorbench.storage.files import unwritable
 from mirrorbench.storage.leases import POLL_SECONDS, Leases
 
 PUT_ASIDE = "old"
-"""Name, in a folder beside an output, of the old output until it is replaced."""
-_LEASE, _MARK = (
-    "lease",
-    "UNFINISHED",
-)  # in a folder beside an output: who works in it, and that it is ours
+"""Name of the old output in the folder beside it, until it is replaced."""
+_LEASE = "lease"
+"""Lease of the process that works in a folder beside an output."""
+_MARK = "UNFINISHED"
+"""File in a folder beside an output which shows that mirrorbench created the folder."""
 
 
 @contextmanager
 def beside(output: Path) -> Iterator[Path]:
-    """Open a hidden folder beside ``output`` for incomplete files, in which no second process works.
+    """Open a hidden folder beside ``output`` for incomplete files, in which no other process works at the same time.
 
-    It is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next one that
-    writes ``output``. A file in it marks it as ours, not a user's folder of that name.
+    The folder is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next process
+    that writes ``output``. A file in it shows that mirrorbench created it, so that a user's folder of that name is safe.
     """
     folder = place_beside(output)
     try:
@@ -37,38 +37,45 @@ def beside(output: Path) -> Iterator[Path]:
                 if _contents(folder) == {_MARK}:
                     (folder / _MARK).unlink()
     finally:
-        with suppress(OSError):  # there is something in it, or it is in use again
+        with suppress(OSError):  # not empty, or in use again
             folder.rmdir()
 
 
 def place_beside(output: Path) -> Path:
-    """Return the path of the folder of ``beside``; ``..`` stays, since it leads elsewhere behind a symbolic link."""
-    return output.parent / f".{os.path.basename(os.path.abspath(output))}.mirrorbench"
+    """Return the path of the folder that ``beside`` opens.
+
+    ``..`` in the parent's path is kept: after a symbolic link it leads elsewhere than the path says.
+    """
+    name = os.path.basename(os.path.abspath(output))
+    return output.parent / f".{name}.mirrorbench"
 
 
 def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
-    """The lease on a folder, which is created and marked as ours; an error where it is a user's, or in use."""
-    leases, another = Leases(folder), "name another output"
+    """Create and mark a folder beside an output, and return the lease on it.
+
+    Raises:
+        UsageError: mirrorbench did not create the folder, or another process works in it.
+    """
+    leases = Leases(folder)
+    another = "name another output"
     try:
-        if (
-            folder.is_symlink()
-            or folder.is_file()
-            or (folder.is_dir() and _MARK not in (_contents(folder) or _MARK))
-        ):
+        if _is_foreign(folder):
             raise UsageError(
                 f"{folder} exists, and mirrorbench did not create it",
                 f"Move it elsewhere, or {another}.",
             )
         folder.mkdir(parents=True, exist_ok=True)
-        while (lease := _taken(leases)) is None:
+        lease = _take_lease(leases)
+        while lease is None:
             if leases.is_fresh(_LEASE):
                 holder = leases.holder(_LEASE) or "another process"
                 raise UsageError(
                     f"{output} is being written by {holder}", f"Wait for it, or {another}."
                 )
-            time.sleep(
-                POLL_SECONDS
-            )  # until the lease of a process that was killed on another machine ends
+            # Wait until the lease of a process that was killed on another machine ends.
+            time.sleep(POLL_SECONDS)
+            lease = _take_lease(leases)
+        # Release the lease if the mark cannot be written.
         with ExitStack() as held:
             held.enter_context(lease)
             mark = f"What mirrorbench has not finished of {printable(output.name)}\n"
@@ -78,8 +85,18 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
         raise unwritable(f"Cannot write {output}", error, another) from error
 
 
-def _taken(leases: Leases) -> AbstractContextManager[object] | None:
-    """The lease, tried again where another process has just removed the folder after its work."""
+def _is_foreign(path: Path) -> bool:
+    """Return whether a path exists that is not an empty folder, or one that mirrorbench marked."""
+    if path.is_symlink() or path.is_file():
+        return True
+    if not path.is_dir():
+        return False
+    contents = _contents(path)
+    return bool(contents) and _MARK not in contents
+
+
+def _take_lease(leases: Leases) -> AbstractContextManager[object] | None:
+    """Take the lease on the folder; try again if another process has just removed the folder after its work."""
     try:
         return leases.take(_LEASE)
     except StorageError as error:
@@ -89,5 +106,5 @@ def _taken(leases: Leases) -> AbstractContextManager[object] | None:
 
 
 def _contents(folder: Path) -> set[str]:
-    """Names in a folder, those of its lease aside."""
+    """Return the names in a folder, without the files of its lease."""
     return {name for name in os.listdir(folder) if not name.startswith(_LEASE)}
