@@ -29,7 +29,7 @@ class EmbeddingCache:
     """Vectors of one encoder (weights, pooling, precision) by input, in shards that are memory-mapped.
 
     A shard is two files: vectors, and the keys of their inputs. The keys are written last, so that a shard without keys
-    is incomplete. A shard's name is the hash of both files; it shows damage, and lets several processes fill one folder.
+    is incomplete. A shard's name is the hash of both files; it shows damage, and lets processes share a folder.
     """
 
     def __init__(self, folder: Path) -> None:

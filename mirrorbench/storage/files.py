@@ -69,9 +69,13 @@ def temporary_prefix(target: Path) -> str:
 def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iterator[IO[bytes]]:
     """Write a file atomically: a temporary file beside it is renamed once complete, or removed on an error.
 
-    For a symbolic link, the file that it points to is written; a pipe or a device is written to directly. The message of
-    a ``StorageError`` names ``store``, if given, instead of ``target``. Without ``flush`` a power cut can leave an empty
-    file; use it for files that readers check and that can be made again.
+    For a symbolic link, the file that it points to is written; a pipe or a device is written to directly.
+
+    Args:
+        target: the file.
+        store: the folder that the message of a ``StorageError`` names instead of ``target``, if given.
+        flush: whether to flush the file to the disk. Otherwise a power cut can leave an empty file, which is acceptable
+            for files that readers check and that can be made again.
     """
     try:
         if target.exists() and not target.is_file():

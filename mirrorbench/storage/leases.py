@@ -37,7 +37,7 @@ class Leases:
 
     A lease is a file that its holder refreshes: filelock's ``SoftFileLease``, made with ``O_CREAT | O_EXCL``. This is
     atomic on local and network file systems, but not in synchronised folders or object stores. Leases avoid duplicate
-    work; they are not locks. Files are written under a temporary name and renamed, so that work done twice does no harm.
+    work; they are not locks. Files are written under a temporary name and renamed, so that work done twice is harmless.
 
     A lease ends when it is released, when its holder's process has ended (seen at once on the same machine), or when it
     was not refreshed for ``LEASE_SECONDS`` by the clock of the waiting process. filelock takes over leases that ended,

@@ -25,8 +25,9 @@ _MARK = "UNFINISHED"
 def beside(output: Path) -> Iterator[Path]:
     """Open a hidden folder beside ``output`` for incomplete files, in which no other process works at the same time.
 
-    The folder is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next process
-    that writes ``output``. A file in it shows that mirrorbench created it, so that a user's folder of that name is safe.
+    The folder is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next
+    process that writes ``output``. A file in it shows that mirrorbench created it: a user's folder of that name is
+    refused.
     """
     folder = place_beside(output)
     try:

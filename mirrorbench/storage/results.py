@@ -1,10 +1,11 @@
 """Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
 
 Answers to a test set with secret labels are stored there too, as ``seed-<n>.submission.txt``. A result holds the
-checksums of the files beside it, which belong to no other, and the computation that made it.
+checksums of the files beside it, which belong to this result alone, and the version of its computation.
 
 A file is complete or absent. A result of another identity (other data, recipe, protocol ...) at the same path is
-neither returned nor overwritten, but renamed after its own identity. A lease on the path keeps two writers apart.
+neither returned nor overwritten, but moved aside: renamed after its own identity. A lease on the path allows one writer
+at a time.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ from mirrorbench.storage.leases import Leases
 _logger = logging.getLogger(__name__)
 
 ANALYSES_FOLDER = "analyses"
-"""Folder of the analyses that stand in the papers' tables, within that of the results."""
+"""Folder, in that of the results, of the analyses in the papers' tables."""
 _APART = re.compile(rf"{ANALYSES_FOLDER}|limit-\d+")
-"""Folders that hold no scores of tasks: analyses, and smoke runs by their number of items."""
+"""Folders without scores of whole tasks: analyses, and smoke runs on a number of items."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
@@ -46,12 +47,12 @@ SUBMISSION = ".submission.txt"
 PREDICTIONS = ".npz"
 """The suffix of predictions."""
 Predictions = dict[str, NDArray[Any]]
-"""The arrays beside a result by name: ids, scores and gold of its items, and more (``_OF_ITEMS``)."""
-_BESIDE = (PREDICTIONS, SUBMISSION)
-_OF_ITEMS = (
-    "ids",
-    "scores",
-    "gold",
+"""The arrays beside a result by name: ids, scores and gold of its items, and others."""
+_SUFFIXES_BESIDE = (PREDICTIONS, SUBMISSION)
+"""Suffixes of the files beside a result."""
+_REQUIRED_ARRAYS = ("ids", "scores", "gold")
+"""Arrays of all predictions, with one entry for each item."""
+_OPTIONAL_ARRAYS = (
     "splits",
     "predictions",
     "rank",
@@ -60,7 +61,7 @@ _OF_ITEMS = (
     "overlap",
     "content",
 )
-"""Arrays of predictions with one entry an item; the first three are always there."""
+"""Arrays of some predictions, with one entry for each item."""
 
 
 ZERO_VECTORS = "zero_vectors"
@@ -68,7 +69,7 @@ ZERO_VECTORS = "zero_vectors"
 
 
 class StoredCell(Protocol):
-    """What a result is the result of (``runs.cells.Cell``): its place among the others, and its identity."""
+    """The cell of a result (``runs.cells.Cell``): what determines its path, and its identity."""
 
     @property
     def spec(self) -> EncoderSpec:
@@ -133,16 +134,16 @@ class Result:
     notes: list[str] = field(default_factory=list)
     """Remarks that a reader of the numbers must know."""
     remarks: list[str] = field(default_factory=list)
-    """Those of the notes that are on the data, whatever the encoder."""
+    """The notes about the data, which are the same for any encoder."""
     cost: dict[str, Any] = field(default_factory=dict)
     """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
-    cache are not counted; tuning is described as it was when it was done, with ``from_cache`` where that was before."""
+    cache are not counted. The values of a tuning were measured when it ran; ``from_cache`` marks an earlier tuning."""
     overlap: dict[str, Any] | None = None
-    """Number of items with texts of the tuning corpus; null where nothing was tuned or the task names no texts."""
+    """Number of items with texts of the tuning corpus; null if nothing was tuned or the task names no texts."""
     held_out: dict[str, Any] | None = None
-    """Measures of held-out strings along the tuning (``training.trajectory.Trajectory``); null where none were."""
+    """Measures of held-out strings during tuning (``training.trajectory.Trajectory``); null if there were none."""
     beside: dict[str, str] = field(default_factory=dict)
-    """Checksums of the files beside it, by suffix; empty in older files."""
+    """Checksums of the files beside the result, by suffix; empty in older files."""
     schema: int = RESULT_SCHEMA
     """Version of this layout."""
 
@@ -153,7 +154,7 @@ class Result:
 
     @property
     def name(self) -> str:
-        """What the user called the encoder; empty for a row with the papers' name."""
+        """The user's name of the encoder; empty for a row with the papers' name."""
         return str(self.cell.get("name", ""))
 
     @property
@@ -173,32 +174,31 @@ class Result:
 
     @property
     def computation(self) -> int | None:
-        """The computation that made it; ``None`` where its file does not state it."""
+        """Version of the computation; ``None`` if the file does not state it."""
         return self.cell.get("computation")
 
     @property
     def by_kept_model(self) -> bool:
-        """Whether its tuned model was not tuned for it, but came from the cache."""
+        """Whether the tuned model came from the cache, instead of being tuned for this result."""
         return bool(self.cost.get("tuning", {}).get("from_cache"))
 
     @property
     def limit(self) -> int:
-        """Number of items that a smoke run scored at most; 0 for all."""
+        """Largest number of items that a smoke run scores; 0 for all items."""
         return int(self.data.get("limit", 0))
 
     @property
     def evaluated_in(self) -> str:
-        """The numeric precision of the evaluation, which the results of one table must share."""
+        """The numeric precision of the evaluation, which must be the same for all results of a table."""
         return str(self.cell["precision"]["encoding"])
 
     @property
     def experiment(self) -> str:
-        """Recipe, content of the corpus and precision as one text, which the seeds of one score must share."""
+        """Recipe, content of the corpus and precision as one text, which must be the same for all seeds of a score."""
         corpus = self.cell.get("corpus") or {}
         content = corpus.get("sha256", corpus.get("name"))
-        return json.dumps(
-            [self.cell.get("recipe"), content, self.cell["precision"]], sort_keys=True
-        )
+        parts = [self.cell.get("recipe"), content, self.cell["precision"]]
+        return json.dumps(parts, sort_keys=True)
 
     def to_json(self) -> dict[str, Any]:
         """Return the object of the result file."""
@@ -206,27 +206,29 @@ class Result:
 
 
 def limited(root: Path, limit: int) -> Path:
-    """Return the folder of results on at most ``limit`` items a task; ``root`` itself for 0, all items."""
+    """Return the folder of results on at most ``limit`` items of each task; ``root`` itself for 0, all items."""
     return root / f"limit-{limit}" if limit else root
 
 
 def folders_of_smoke_runs(root: Path) -> list[Path]:
-    """Return the folders of results on a part of the items (``limited``) in a folder of results."""
+    """Return the folders of results of smoke runs (``limited``) in a folder of results."""
     return [path for path in sorted(root.glob("limit-*")) if _APART.fullmatch(path.name)]
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
     """Return the directory name of a spec."""
-    return _directory_name(str(spec)) + ("" if protocol == "paper" else f"~{protocol}")
+    name = _directory_name(str(spec))
+    return name if protocol == "paper" else f"{name}~{protocol}"
 
 
 def _directory_name(text: str) -> str:
     """Return a name that is readable, valid on every file system, and different for different texts."""
     safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
-    # Changed or cut names could collide, and so could capitals where the file system ignores case: a hash of the
-    # original tells them apart.
+    # Changed or cut names could collide, and so could capitals on file systems that ignore case. A hash of the text
+    # makes them different.
     if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
-        safe = f"{safe[-80:].strip('._')}-{hashlib.sha256(text.encode()).hexdigest()[:8]}"
+        name = safe[-80:].strip("._")
+        return f"{name}-{_sha256(text.encode())[:8]}"
     return safe
 
 
@@ -239,14 +241,14 @@ class ResultStore:
 
     @property
     def analyses(self) -> ResultStore:
-        """The store of analyses: results in which the analysis stands in place of the task."""
+        """The store of analyses: results that have the analysis in the place of the task."""
         return ResultStore(self.root / ANALYSES_FOLDER)
 
     @cached_property
     def salt(self) -> str:
-        """A secret of this folder, made at first use: stored numbers of private texts are computed with it."""
+        """A secret of this folder, made at first use, with which stored digests of private texts are computed."""
         path = self.root / ".salt"
-        with self._alone(path):
+        with self._lease(path):
             if not path.is_file():
                 with writing(path, self.root) as sink:
                     sink.write(secrets.token_hex(16).encode())
@@ -262,58 +264,66 @@ class ResultStore:
         )
 
     def where(self, cell: StoredCell) -> Path:
-        """Return the file that was moved aside under the cell's id, if there is one, else ``path(cell)``."""
+        """Return the path of the result that was moved aside under the cell's id; ``path(cell)`` if there is none."""
         path = self.path(cell)
-        return aside if (aside := _aside(path, cell.id)).is_file() else path
+        aside = _aside(path, cell.id)
+        return aside if aside.is_file() else path
 
     def find(self, cell: StoredCell) -> Result | None:
-        """Find the result of exactly this cell, also aside; a damaged one causes a warning and counts as missing."""
+        """Return the result with the identity of a cell, which may have been moved aside; ``None`` if there is none.
+
+        A damaged result causes a warning and counts as missing.
+        """
         path = self.path(cell)
         for candidate in (path, _aside(path, cell.id)):
-            if candidate.is_file():
-                try:
-                    result = read_result(candidate)
-                    if result.cell_id == cell.id:
-                        _check_beside(candidate, result)
-                        return result
-                except DataFormatError as error:
-                    _logger.warning("%s: computed again.", error.message)
+            if not candidate.is_file():
+                continue
+            try:
+                result = read_result(candidate)
+                if result.cell_id == cell.id:
+                    _check_beside(candidate, result)
+                    return result
+            except DataFormatError as error:
+                _logger.warning("%s: computed again.", error.message)
         return None
 
     def restore(self, cell: StoredCell, result: Result) -> Result:
         """Make the result of this cell the current one, which tables show, and return it.
 
-        The file in its place is moved aside. Computation, corpus and the user's name of the encoder are restated as
-        requested, since equal identities mean equal content. A folder that cannot be written stays as it is.
+        The file in its place is moved aside. Computation, corpus and the user's name of the encoder are updated to
+        those of ``cell``, since equal identities mean equal content. A folder that cannot be written stays as it is.
         """
         path = self.path(cell)
-        own = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        aside = _aside(path, cell.id)
+        current = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
         if cell.name or result.name:
-            own["name"] = cell.name
-        stated = result
-        if any(result.cell.get(key) != value for key, value in own.items()):
-            stated = replace(result, cell=result.cell | own)
-        if (aside := _aside(path, cell.id)).is_file() or stated is not result:
-            with suppress(OSError, StorageError), self._alone(path):
+            current["name"] = cell.name
+        is_outdated = any(result.cell.get(key) != value for key, value in current.items())
+        if is_outdated:
+            result = replace(result, cell=result.cell | current)
+        if aside.is_file() or is_outdated:
+            with suppress(OSError, StorageError), self._lease(path):
                 if aside.is_file():
                     if path.is_file():
                         _move_aside(path, cell.id)
                     _move(aside, path)
-                if stated is not result:
-                    self._write_json(path, stated)
-        return stated
+                if is_outdated:
+                    self._write_json(path, result)
+        return result
 
-    def _alone(self, path: Path) -> AbstractContextManager[object]:
-        """Wait for the lease of a path, which has one writer at a time."""
+    def _lease(self, path: Path) -> AbstractContextManager[object]:
+        """Wait for the lease of a path, which allows one writer at a time."""
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: StoredCell) -> None:
-        """Remove unfinished files of a killed process, and none that another process writes for these or other cells."""
-        for path in map(self.path, cells):
-            for suffix in (".json", *_BESIDE):
-                for left in path.parent.glob(f"{temporary_prefix(path.with_suffix(suffix))}*"):
-                    with self._alone(path):
-                        left.unlink(missing_ok=True)
+        """Remove unfinished files of killed processes for some cells; files that a process is writing stay."""
+        for cell in cells:
+            path = self.path(cell)
+            for suffix in (".json", *_SUFFIXES_BESIDE):
+                prefix = temporary_prefix(path.with_suffix(suffix))
+                for leftover in path.parent.glob(f"{prefix}*"):
+                    with self._lease(path):
+                        leftover.unlink(missing_ok=True)
 
     def write(
         self, cell: StoredCell, result: Result, predictions: Predictions, submission: str = ""
@@ -322,62 +332,63 @@ class ResultStore:
 
         An earlier result of another identity is moved aside, an unreadable file to ``seed-<n>.unreadable.json``.
         """
-        np.savez_compressed(packed := io.BytesIO(), allow_pickle=False, **predictions)
-        files = {PREDICTIONS: packed.getvalue()}
+        archive = io.BytesIO()
+        np.savez_compressed(archive, allow_pickle=False, **predictions)
+        files = {PREDICTIONS: archive.getvalue()}
         if submission:
             files[SUBMISSION] = submission.encode()
-        stored = replace(
-            result, beside={suffix: _sha256(content) for suffix, content in files.items()}
-        )
+        checksums = {suffix: _sha256(content) for suffix, content in files.items()}
+        stored = replace(result, beside=checksums)
         path = self.path(cell)
-        with self._alone(path):
+        with self._lease(path):
             self._write(path, stored, files)
         return stored
 
     def _write(self, path: Path, result: Result, files: dict[str, bytes]) -> None:
+        """Write a result and the files beside it; the caller must hold the lease of the path."""
         if path.is_file():
             _move_aside(path, result.cell_id)
         for suffix, content in files.items():
             with writing(path.with_suffix(suffix), self.root) as sink:
                 sink.write(content)
         self._write_json(path, result)
-        for suffix in (
-            ".json",
-            *_BESIDE,
-        ):  # an earlier one of this identity that was moved aside, and damaged there
-            _aside(path, result.cell_id).with_suffix(suffix).unlink(missing_ok=True)
+        # Remove a result of this identity that was moved aside earlier, and was damaged there.
+        aside = _aside(path, result.cell_id)
+        for suffix in (".json", *_SUFFIXES_BESIDE):
+            aside.with_suffix(suffix).unlink(missing_ok=True)
 
     def _write_json(self, path: Path, result: Result) -> None:
+        text = json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False)
         with writing(path, self.root) as sink:
-            sink.write(
-                json.dumps(result.to_json(), indent=2, ensure_ascii=False, allow_nan=False).encode()
-                + b"\n"
-            )
+            sink.write(f"{text}\n".encode())
 
 
 def hidden_id(item: str) -> str:
-    """Return the stored name of an item where texts of users are left out."""
+    """Return the stored name of an item if texts of users are left out."""
     return checksum(item)[:16]
 
 
 def _aside(path: Path, cell_id: str) -> Path:
+    """Return the path to which the result of a cell is moved aside."""
     return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
 
 
 def _move_aside(path: Path, cell_id: str) -> None:
-    """Free the path for the result of the cell ``cell_id``, unless that is what lies there."""
+    """Move the result at a path aside, unless it has the identity ``cell_id``."""
     try:
-        target = _aside(path, old) if (old := read_result(path).cell_id) != cell_id else path
+        stored_id = read_result(path).cell_id
     except DataFormatError:
-        target = path.with_name(f"{path.stem}.unreadable.json")
-    if target != path:
-        _move(path, target)
+        _move(path, path.with_name(f"{path.stem}.unreadable.json"))
+        return
+    if stored_id != cell_id:
+        _move(path, _aside(path, stored_id))
 
 
 def _move(path: Path, target: Path) -> None:
-    """Rename a result and the files beside it, the result itself last, since the others are found by it."""
-    for suffix in (*_BESIDE, ".json"):
-        if (file := path.with_suffix(suffix)).is_file():
+    """Rename a result and the files beside it; the result comes last, since the others are found through it."""
+    for suffix in (*_SUFFIXES_BESIDE, ".json"):
+        file = path.with_suffix(suffix)
+        if file.is_file():
             with suppress(FileNotFoundError):  # moved by another process
                 file.replace(target.with_suffix(suffix))
 
@@ -387,6 +398,8 @@ def _sha256(content: bytes) -> str:
 
 
 class _Header(msgspec.Struct):
+    """The key of a result that says how to read the others."""
+
     schema: Any = None
 
 
@@ -400,7 +413,7 @@ class _Precision(msgspec.Struct):
 
 
 class _Cell(msgspec.Struct):
-    """The keys of a result's ``cell`` that every reader uses."""
+    """The keys of a result's ``cell`` that are checked when a result is read."""
 
     spec: str
     task: str
@@ -413,10 +426,15 @@ class _Cell(msgspec.Struct):
 
 
 def read_result(path: Path) -> Result:
-    """Read one result file; one of an unknown schema, or not of the layout, is a ``DataFormatError``."""
+    """Read one result file.
+
+    Raises:
+        DataFormatError: the file cannot be read, has another schema, or is not a result.
+    """
     try:
         data = path.read_bytes()
-        if (schema := msgspec.json.decode(data, type=_Header).schema) != RESULT_SCHEMA:
+        schema = msgspec.json.decode(data, type=_Header).schema
+        if schema != RESULT_SCHEMA:
             raise DataFormatError(
                 f"{path} has schema {schema!r}; this version reads schema {RESULT_SCHEMA}",
                 "Move the file away, or use the version of mirrorbench that wrote it.",
@@ -425,38 +443,40 @@ def read_result(path: Path) -> Result:
         parse_spec(msgspec.convert(result.cell, _Cell).spec)
         if result.metrics.get(result.main_metric, msgspec.UNSET) != result.main_score:
             raise ValueError(f"the main score is not the value of its metric, {result.main_metric}")
-    except (
-        ValueError,
-        RecursionError,
-        OSError,
-        UsageError,
-    ) as error:  # msgspec's errors are ValueErrors
-        raise DataFormatError(
-            f"{path} is not a result file: {error}", "Move it away and run again."
-        ) from error
+    # msgspec's errors are ValueErrors.
+    except (ValueError, RecursionError, OSError, UsageError) as error:
+        problem = f"{path} is not a result file: {error}"
+        raise DataFormatError(problem, "Move it away and run again.") from error
     return result
 
 
 def _check_beside(path: Path, result: Result) -> None:
-    """Raise a ``DataFormatError`` where a file beside a result is missing, damaged or of another result."""
+    """Raise a ``DataFormatError`` if a file beside a result is missing, damaged or belongs to another result."""
     for suffix, expected in result.beside.items():
         file = path.with_suffix(suffix)
         if not file.is_file() or _sha256(file.read_bytes()) != expected:
             raise DataFormatError(f"{file} is missing, damaged or belongs to another result")
+    # Older results have no checksums of the files beside them.
     if not result.beside:
         read_predictions(path, result)
 
 
 def read_predictions(path: Path, result: Result) -> Predictions:
-    """Read the arrays stored with a result; missing, damaged or foreign ones are a ``DataFormatError``."""
+    """Read the arrays stored with a result.
+
+    Raises:
+        DataFormatError: the arrays are missing, damaged or belong to another result.
+    """
     try:
         data = path.with_suffix(PREDICTIONS).read_bytes()
-        if _sha256(data) != result.beside.get(PREDICTIONS, _sha256(data)):
+        expected = result.beside.get(PREDICTIONS)
+        if expected is not None and _sha256(data) != expected:
             raise ValueError("they are those of another result, or damaged")
         with np.load(io.BytesIO(data), allow_pickle=False) as archive:
             arrays: dict[str, NDArray[Any]] = {name: archive[name] for name in archive.files}
         check_predictions(arrays)
-    except Exception as error:  # numpy and zipfile have a dozen types for damaged archives
+    except Exception as error:
+        # numpy and zipfile raise a dozen types of errors for damaged archives.
         raise DataFormatError(
             f"the predictions of {path} cannot be read: {error}",
             "mirrorbench run, with the same encoders and tasks, computes them again.",
@@ -465,26 +485,32 @@ def read_predictions(path: Path, result: Result) -> Predictions:
 
 
 def check_predictions(arrays: Predictions) -> None:
-    """Raise an error where an array of items has not one value an item, or scores and gold are no numbers."""
-    for name in _OF_ITEMS:
-        if (name in arrays or name in _OF_ITEMS[:3]) and arrays[name].shape != (
-            len(arrays["ids"]),
-        ):
-            raise ValueError(f"{name} is not one value an item")
+    """Raise an error unless the arrays of items have one value for each item, and scores and gold are numbers.
+
+    Raises:
+        KeyError: ids, scores or gold are missing.
+        ValueError: an array has another shape or type.
+    """
+    optional = [name for name in _OPTIONAL_ARRAYS if name in arrays]
+    for name in (*_REQUIRED_ARRAYS, *optional):
+        if arrays[name].shape != (len(arrays["ids"]),):
+            raise ValueError(f"{name} does not have one value for each item")
     for name in ("scores", "gold"):
         arrays[name].astype(np.float64)
 
 
 def read_results(root: Path) -> Iterator[Result]:
-    """Read the current results below a folder in the order of their paths, without analyses and those aside."""
-    yield from map(read_result, result_files(root))
+    """Read the results at ``result_files``, in this order."""
+    for path in result_files(root):
+        yield read_result(path)
 
 
 def result_files(root: Path) -> list[Path]:
-    """Return the files that ``read_results`` reads."""
-    paths = (
-        path
-        for path in sorted(root.rglob("seed-*.json"))
-        if re.fullmatch(r"seed-\d+\.json", path.name)
-    )
-    return [path for path in paths if not _APART.fullmatch(path.relative_to(root).parts[0])]
+    """Return the files of current results below a folder, sorted, without analyses, smoke runs and results aside."""
+    files = []
+    for path in sorted(root.rglob("seed-*.json")):
+        is_current = re.fullmatch(r"seed-\d+\.json", path.name)
+        is_apart = _APART.fullmatch(path.relative_to(root).parts[0])
+        if is_current and not is_apart:
+            files.append(path)
+    return files
