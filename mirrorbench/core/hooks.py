@@ -28,7 +28,7 @@ class HookSpecs:
         ``open_encoder(spec, context)`` gets an ``EncoderSpec`` and an ``EncoderContext`` (device, precision, offline).
         It returns an object with ``encode(inputs)``, a float array of shape (n, d), and ``fingerprint``, a text that
         changes whenever the vectors change. ``keys`` are the keys of its spec with their types, such as
-        ``{"dims": int}``; others are then refused. Without ``keys`` the encoder has to check them itself.
+        ``{"dims": int}``; other keys are then refused. Without ``keys`` the encoder has to check its spec itself.
         """
 
     @hookspec
@@ -63,7 +63,7 @@ class HookSpecs:
         The name is a spec key, its value is ``context.rate``; ``probability=True`` limits it to [0, 1).
         ``on="text"``: ``function(text, context) -> text``, where ``context`` has ``rng``, ``mask_token`` and
         ``protocol``.
-        ``on="tokens"``: ``function(ids, context) -> ids``, where it has ``mask_id`` and ``special_ids``.
+        ``on="tokens"``: ``function(ids, context) -> ids``, where ``context`` has ``mask_id`` and ``special_ids``.
         ``on="model"``: a ``mirrorbench.training.augmentations.ModelAugmentation``, which changes the model itself.
         """
 
@@ -106,9 +106,9 @@ class HookSpecs:
     def register_renderers(self, register: Register) -> None:
         """``register(name, function, description="", endings=())``: formats of tables.
 
-        ``function(table)`` makes text of a ``Table``. Keyword-only arguments with a bool, a number or a text as default
-        are options of the format (``--format NAME:percent=true``). ``endings`` (``.md``) select it by the name of the
-        output.
+        ``function(table)`` returns a ``Table`` as text. Keyword-only arguments with a bool, a number or a text as
+        default are options of the format (``--format NAME:percent=true``). ``endings`` (``.md``) select it by the name
+        of the output.
         """
 
     @hookspec
