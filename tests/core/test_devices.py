@@ -93,7 +93,7 @@ def test_gpu_disables_tf32_and_cudnn_attention(
 def test_worker_device_matches_requested_device_and_gpus(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Elsewhere, asked for on this machine, which has no GPU; and on this machine, which has one later."""
+    """For workers on other machines, then on this one: first without a GPU, then with one."""
     for asked, device, *numbers in (
         ("auto", "cpu", None, 0),
         ("auto", "cuda", 1, 0.5),

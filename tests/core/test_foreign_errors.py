@@ -57,8 +57,8 @@ def test_error_names_the_innermost_line_of_foreign_code(module: ModuleType) -> N
     assert "numpy.zeros(3).reshape(2)" in traceback_of(error)
 
 
-def test_error_of_a_library_or_of_ours_has_no_place(module: ModuleType) -> None:
-    """The caller here is no plugin: its frame is that of the tests' file, which is left out."""
+def test_library_and_own_errors_have_no_place(module: ModuleType) -> None:
+    """The frame of this test file, which would be foreign code, is removed from the traceback."""
     error = raised(lambda: np.linalg.cholesky(-np.eye(2)))
     error.__traceback__ = error.__traceback__.tb_next.tb_next  # type: ignore[union-attr]
     assert place_of(error) == ""

@@ -92,10 +92,8 @@ def test_duplicate_names_are_errors_with_both_origins(plugins: Plugins) -> None:
         ),
     ],
 )
-def test_installed_plugin_with_a_taken_name_is_skipped_alone(
-    install: Install, body: str, owner: str
-) -> None:
-    """All of it, also what it registered by other hooks before; other plugins stay."""
+def test_plugin_with_taken_name_is_skipped_alone(install: Install, body: str, owner: str) -> None:
+    """All its registrations are dropped, also those of other hooks; other plugins stay."""
     more = "\n@mirrorbench.hookimpl\ndef register_metrics(register): register('half', max)"
     install("bad", HOOK + body + more)
     install("good", GOOD)
@@ -111,7 +109,7 @@ def test_installed_plugin_with_a_taken_name_is_skipped_alone(
     assert "bad" not in [row["name"] for row in plugins.listing()]
 
 
-def test_task_with_the_name_of_a_suite_is_refused(plugins: Plugins) -> None:
+def test_task_named_like_a_suite_is_refused(plugins: Plugins) -> None:
     plugins.add(ToyPlugin(tasks=[PairSimilarity("sts", CATS)]), "intruder")
     with pytest.raises(PluginError, match=r"mirrorbench and by intruder \(.*, line \d+"):
         plugins.tasks  # noqa: B018

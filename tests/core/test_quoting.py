@@ -26,14 +26,13 @@ def test_control_characters_become_json_escapes(control: str) -> None:
 
 @given(st.text(alphabet=st.characters(codec="utf-8")))
 def test_only_control_characters_are_escaped(text: str) -> None:
-    """Against the categories of Unicode: control characters, and of the format ones those of direction."""
-    obeyed = [
-        character
-        for character in text
-        if (unicodedata.category(character) == "Cc" and character not in "\n\t")
-        or unicodedata.bidirectional(character)
-        in ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
-    ]
+    """Compared with the properties that Unicode gives characters: control characters and marks of direction."""
+    marks_of_direction = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
+    obeyed = []
+    for character in text:
+        is_control = unicodedata.category(character) == "Cc" and character not in "\n\t"
+        if is_control or unicodedata.bidirectional(character) in marks_of_direction:
+            obeyed.append(character)
     found = printable(text)
     assert printable(found) == found
     assert (found == text) == (not obeyed)

@@ -79,11 +79,11 @@ def test_entries_of_earlier_versions_are_listed_and_pruned(
         (cache.root / "models" / key).mkdir()
         description = {"spec": "tiny+mirror", "seed": 3, "identity": {"computation": computation}}
         (cache.root / "models" / key / "mirrorbench.json").write_text(json.dumps(description))
-    inputs, vectors = [TextInput("one")], np.ones((1, 5), dtype=np.float32)
-    EmbeddingCache(cache.root / "embeddings" / ("e" * 64)).put(inputs, vectors)
-    (
-        cache.root / "embeddings" / ("e" * 64) / "computation.txt"
-    ).unlink()  # as versions before this one
+    inputs = [TextInput("one")]
+    vectors = np.ones((1, 5), dtype=np.float32)
+    folder = cache.root / "embeddings" / ("e" * 64)
+    EmbeddingCache(folder).put(inputs, vectors)
+    (folder / "computation.txt").unlink()  # earlier versions did not write it
     with monkeypatch.context() as before:
         before.setattr("mirrorbench.storage.embedding_cache.COMPUTATION", COMPUTATION - 1)
         EmbeddingCache(cache.root / "embeddings" / ("f" * 64)).put(inputs, vectors)
@@ -91,9 +91,7 @@ def test_entries_of_earlier_versions_are_listed_and_pruned(
     said = mirrorbench("cache", "list").assert_works("seed 3, of an earlier version")
     assert re.fullmatch("4 of them .*mirrorbench cache prune --earlier", said.out.splitlines()[-1])
     assert mirrorbench("cache", "prune").assert_works("0 entries removed")
-    EmbeddingCache(
-        cache.root / "embeddings" / ("e" * 64)
-    )  # a run finds them by today's computation
+    EmbeddingCache(folder)  # a run that uses the vectors writes it
     assert {entry.key[0] for entry in entries(cache) if entry.earlier} == {"a", "d", "f"}
     mirrorbench("cache", "prune", "--earlier").assert_works("3 entries removed")
     assert {entry.key[0] for entry in entries(cache)} == {"b", "c", "e"}

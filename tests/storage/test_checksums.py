@@ -34,16 +34,16 @@ REMEMBERED = {
     "runs.executors._worker": "folders; what is read from them is checked each time",
     "training.microbatch._pool": "threads",
 }
-"""Functions whose results a process keeps, and why none of them can be of a file that was replaced."""
+"""Functions whose results a process keeps, and why none of the results can come from a file that was replaced."""
 
 
 def test_only_listed_functions_cache_their_results() -> None:
-    found, remembering = set(), re.compile(r"@(?:\w+\.)?(?:lru_)?cache\b.*\n(?:@.*\n)*def (\w+)")
+    cached_function = re.compile(r"@(?:\w+\.)?(?:lru_)?cache\b.*\n(?:@.*\n)*def (\w+)")
+    found = set()
     for path in PACKAGE.rglob("*.py"):
         module = path.relative_to(PACKAGE).with_suffix("").as_posix().replace("/", ".")
-        found |= {
-            f"{module}.{name}" for name in remembering.findall(path.read_text(encoding="utf-8"))
-        }
+        for name in cached_function.findall(path.read_text(encoding="utf-8")):
+            found.add(f"{module}.{name}")
     assert found == REMEMBERED.keys()
 
 
@@ -55,14 +55,14 @@ def file(tmp_path: Path) -> Path:
 
 
 def overwritten(path: Path) -> None:
-    """By a content of the same size, with the same time."""
+    """Overwrite a file with content of the same size, and keep its time."""
     times = path.stat()
     path.write_bytes(b"other")
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
 
 
 def replaced(path: Path) -> None:
-    """By such a file, moved to its place."""
+    """Replace a file by another of the same size and time."""
     other = Path(shutil.copy2(path, path.with_name("other")))
     overwritten(other)
     other.replace(path)

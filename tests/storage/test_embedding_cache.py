@@ -22,7 +22,9 @@ def vectors(*texts: str) -> np.ndarray:
 
 
 def test_cached_vectors_are_read_in_any_order(tmp_path: Path) -> None:
-    store, other = EmbeddingCache(tmp_path), EmbeddingCache(tmp_path)  # as of two processes
+    # Two objects, as two processes would have them.
+    store = EmbeddingCache(tmp_path)
+    other = EmbeddingCache(tmp_path)
     assert store.missing(inputs("a", "bb")) == inputs("a", "bb")
     store.put(inputs("a", "bb"), vectors("a", "bb"))
     store.put(inputs("ccc"), vectors("ccc"))
@@ -32,10 +34,8 @@ def test_cached_vectors_are_read_in_any_order(tmp_path: Path) -> None:
         found = again.get(inputs("ccc", "a", "bb", "a"))
         assert found.dtype == np.float32
         np.testing.assert_array_equal(found, vectors("ccc", "a", "bb", "a"))
-        others = [
-            TextInput("a", ((0, 1),)),
-            TextInput("a", language="de"),
-        ]  # spans and languages are part of it
+        # Spans and languages are part of the key.
+        others = [TextInput("a", ((0, 1),)), TextInput("a", language="de")]
         assert again.missing(others) == others
     everything = ("gg", "ccc", "a", "ffff", "bb")
     np.testing.assert_array_equal(again.get(inputs(*everything)), vectors(*everything))

@@ -61,7 +61,8 @@ def test_written_files_and_folders_respect_the_umask(
         path.relative_to(tmp_path).as_posix(): path.stat().st_mode & 0o777
         for path in tmp_path.rglob("*")
     }
-    directory, file = 0o777 & ~umask, 0o666 & ~umask
+    directory = 0o777 & ~umask
+    file = 0o666 & ~umask
     assert modes == {
         "a": directory,
         "a/file": file,

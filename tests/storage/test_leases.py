@@ -25,14 +25,16 @@ def on_a_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def seconds_until_taken(folder: Path) -> float:
-    mine, began = Leases(folder), time.monotonic()
+    mine = Leases(folder)
+    began = time.monotonic()
     with mine.wait("a"):
         assert mine.holder("a").startswith(f"process {os.getpid()} on ")
         return time.monotonic() - began
 
 
 def test_lease_excludes_others_until_released(tmp_path: Path) -> None:
-    one, other = Leases(tmp_path / "leases"), Leases(tmp_path / "leases")
+    one = Leases(tmp_path / "leases")
+    other = Leases(tmp_path / "leases")
     with one.take("a") or pytest.fail("it is free"):
         assert other.take("a") is None
         assert f"process {os.getpid()} on" in other.holder("a")
@@ -74,10 +76,11 @@ def test_lease_expires_without_refreshes(
 def test_remote_lease_expires_only_without_refreshes(
     tmp_path: Path, hold: Hold, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of a holder with another host name only the refreshes count, not whether a process of its number is here."""
+    """For a holder on another host only its refreshes count, not whether this machine has a process of its number."""
     on_a_network(monkeypatch)
     monkeypatch.setattr(leases, "LEASE_SECONDS", 1.0)
-    process, mine = hold(1.0, "node7"), Leases(tmp_path)
+    process = hold(1.0, "node7")
+    mine = Leases(tmp_path)
     assert mine.holder("a") == f"process {process.pid} on node7"
     began = time.monotonic()
     while time.monotonic() - began < 1.6:  # it lives on, refreshing
@@ -85,9 +88,8 @@ def test_remote_lease_expires_only_without_refreshes(
         time.sleep(0.1)
     process.kill()
     process.wait()
-    assert (
-        mine.take("a") is None
-    )  # no process of that number is here; that says nothing about node7
+    # This machine has no process of that number; that says nothing about node7.
+    assert mine.take("a") is None
     assert 0.3 < seconds_until_taken(tmp_path) < 30
 
 

@@ -54,25 +54,22 @@ def cell(**changes: object) -> Cell:
 
 def result(of: Cell, score: float | None = 0.5) -> Result:
     """A result as it is stored with ``SCORES``."""
-    np.savez_compressed(
-        packed := io.BytesIO(), ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold
-    )
-    beside = {".npz": hashlib.sha256(packed.getvalue()).hexdigest()}
-    metrics = {"spearman": score}
+    archive = io.BytesIO()
+    np.savez_compressed(archive, ids=SCORES.ids, scores=SCORES.scores, gold=SCORES.gold)
     return Result(
-        of.to_json(),
-        of.id,
-        metrics,
-        "spearman",
-        score,
-        2,
-        1.0,
-        {},
-        {},
-        {},
-        {},
-        "2026-01-01",
-        beside=beside,
+        cell=of.to_json(),
+        cell_id=of.id,
+        metrics={"spearman": score},
+        main_metric="spearman",
+        main_score=score,
+        n_items=2,
+        coverage=1.0,
+        seconds={},
+        data={},
+        encoder={},
+        environment={},
+        created="2026-01-01",
+        beside={".npz": hashlib.sha256(archive.getvalue()).hexdigest()},
     )
 
 
@@ -119,15 +116,14 @@ def test_result_files_are_flushed_before_renaming(
     write(store, cell(), result(cell()), SCORES)
     path = store.path(cell())
     assert [kind for kind, _ in disk] == ["flush", "rename", "flush"] * 2
-    named = [str(at) for at in (path.with_suffix(".npz"), path.parent, path, path.parent)]
-    assert [disk[n][1] for n in (1, 2, 4, 5)] == named
+    expected = [path.with_suffix(".npz"), path.parent, path, path.parent]
+    assert [disk[n][1] for n in (1, 2, 4, 5)] == [str(place) for place in expected]
     disk.clear()
-    write(store, other := cell(data=(("pairs", "2"),)), result(other), SCORES)
+    other = cell(data=(("pairs", "2"),))
+    write(store, other, result(other), SCORES)
+    # The earlier result is moved aside after its predictions, which are found through it.
     moved = [Path(name).suffix for kind, name in disk if kind == "rename"][:2]
-    assert moved == [
-        ".npz",
-        ".json",
-    ]  # the earlier one aside: the result last, by which the others are found
+    assert moved == [".npz", ".json"]
 
 
 def test_undefined_metric_is_stored_as_null(
@@ -136,7 +132,8 @@ def test_undefined_metric_is_stored_as_null(
     with pytest.raises(ValueError, match="Out of range float"):
         write(store, cell(), result(cell(), float("nan")), SCORES)
     assert store.find(cell()) is None
-    written, path = write(store, cell(), result(cell(), None), SCORES), store.path(cell())
+    written = write(store, cell(), result(cell(), None), SCORES)
+    path = store.path(cell())
     assert json.loads(path.read_text())["metrics"] == {"spearman": None}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"novelty": 1}))
     assert store.find(cell()) == written
@@ -145,7 +142,8 @@ def test_undefined_metric_is_stored_as_null(
 def test_replaced_result_is_set_aside_and_restored(
     store: ResultStore,
 ) -> None:
-    old, new = cell(), cell(data=(("pairs", "2"),))
+    old = cell()
+    new = cell(data=(("pairs", "2"),))
     first = write(store, old, result(old, 0.1), replace(SCORES, submission="1\tT\n"))
     assert store.find(new) is None
     second = write(store, new, result(new, 0.2), SCORES)
@@ -237,8 +235,10 @@ def test_tilde_expands_to_the_home_folder() -> None:
 def test_concurrent_writers_keep_results_with_their_arrays(
     store: ResultStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second comes while the first has written its arrays and not yet its result; it must wait."""
-    cells, replaced, started = [cell(), cell(data=(("pairs", "2"),))], os.replace, threading.Event()
+    """The second writer starts after the first has written its arrays, and must wait for the first's result."""
+    cells = [cell(), cell(data=(("pairs", "2"),))]
+    replaced = os.replace
+    started = threading.Event()
     scores = [SCORES, replace(SCORES, scores=np.array([0.5, 0.25]))]
     second: list[Future[Result]] = []
 
@@ -246,22 +246,19 @@ def test_concurrent_writers_keep_results_with_their_arrays(
         replaced(source, target)
         if Path(target).suffix == ".npz" and not started.is_set():
             started.set()
-            second.append(
-                pool.submit(
-                    write, ResultStore(store.root), cells[1], result(cells[1], 0.1), scores[1]
-                )
-            )
+            other_store = ResultStore(store.root)
+            other_result = result(cells[1], 0.1)
+            second.append(pool.submit(write, other_store, cells[1], other_result, scores[1]))
             assert not wait(second, timeout=0.5).done
 
     monkeypatch.setattr(os, "replace", replace_slowly)
     with ThreadPoolExecutor(1) as pool:
-        written = [write(store, cells[0], result(cells[0], 0.0), scores[0]), second[0].result()]
-    for one, expected, of_cell in zip(cells, written, scores, strict=True):
+        first_written = write(store, cells[0], result(cells[0], 0.0), scores[0])
+        written = [first_written, second[0].result()]
+    for one, expected, expected_scores in zip(cells, written, scores, strict=True):
         assert store.find(one) == expected
-        assert (
-            read_predictions(store.where(one), expected)["scores"].tolist()
-            == of_cell.scores.tolist()
-        )
+        arrays = read_predictions(store.where(one), expected)
+        assert arrays["scores"].tolist() == expected_scores.scores.tolist()
     assert list((store.root / ".leases").glob("*.lease")) == []
 
 
@@ -269,14 +266,18 @@ def test_concurrent_writers_keep_results_with_their_arrays(
 def test_result_without_valid_predictions_is_recomputed(
     store: ResultStore, content: bytes | str | None, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """So that a run computes them again; also of a version that kept no checksums, unless the arrays are readable."""
-    written, path = write(store, cell(), result(cell()), SCORES), store.path(cell())
-    np.savez_compressed(another := io.BytesIO(), ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
+    """Results of a version without checksums are also computed again, unless the arrays are readable."""
+    written = write(store, cell(), result(cell()), SCORES)
+    path = store.path(cell())
     file = path.with_suffix(".npz")
-    spoilt = {"cut": file.read_bytes()[:-30], "another": another.getvalue()}.get(
-        str(content), content
-    )
-    file.unlink() if content is None else file.write_bytes(spoilt)  # type: ignore[arg-type]
+    if content == "cut":
+        file.write_bytes(file.read_bytes()[:-30])
+    elif content == "another":
+        np.savez_compressed(file, ids=["a", "b"], scores=[0.9, 0.1], gold=[1.0, 2.0])
+    elif isinstance(content, bytes):
+        file.write_bytes(content)
+    else:
+        file.unlink()
     assert store.find(cell()) is None
     assert (
         f"{file} is missing, damaged or belongs to another result: computed again." in caplog.text
@@ -300,7 +301,8 @@ def test_malformed_prediction_arrays_raise_format_error(
 ) -> None:
     """In a file whose result has no checksum of it."""
     write(store, cell(), result(cell()), SCORES)
-    path, bare = store.path(cell()), replace(result(cell()), beside={})
+    path = store.path(cell())
+    bare = replace(result(cell()), beside={})
     np.savez(path.with_suffix(".npz"), **(GOOD | wrong))
     with pytest.raises(DataFormatError, match="cannot be read"):
         read_predictions(path, bare)
@@ -327,7 +329,8 @@ def test_restore_records_the_current_computation_version(store: ResultStore) -> 
 def test_restore_leaves_unwritable_folder_unchanged(
     store: ResultStore, full_disk: Callable[[str], None]
 ) -> None:
-    old, new = cell(), cell(data=(("pairs", "2"),))
+    old = cell()
+    new = cell(data=(("pairs", "2"),))
     first = write(store, old, result(old, 0.1), SCORES)
     write(store, new, result(new, 0.2), SCORES)
     files = {path: path.read_bytes() for path in store.root.rglob("seed-*")}
@@ -362,9 +365,9 @@ RESULT: dict[str, Any] = {
 
 
 def spoilt(**changes: Any) -> str:
-    return json.dumps(
-        {key: value for key, value in (RESULT | changes).items() if value != "absent"}
-    )
+    """A result file with some keys changed, without those that are ``absent``."""
+    values = RESULT | changes
+    return json.dumps({key: value for key, value in values.items() if value != "absent"})
 
 
 @pytest.mark.parametrize(
