@@ -117,7 +117,7 @@ def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
 
     Args:
         asked: ``--device``.
-        gpus: the executor's option, the number of GPUs of a worker; ``None`` where it is not given.
+        gpus: the executor's option, the number of GPUs of a worker; ``None`` if it is not given.
         here: whether the workers are on this machine; ``auto`` then uses its GPU if it has one.
 
     Raises:

@@ -65,7 +65,7 @@ _OPTIONAL_ARRAYS = (
 
 
 ZERO_VECTORS = "zero_vectors"
-"""Key in a result's ``encoder`` where all vectors of its task were zero."""
+"""Key in a result's ``encoder`` if all vectors of its task were zero."""
 
 
 class StoredCell(Protocol):
