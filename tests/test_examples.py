@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 import mirrorbench
+from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.models.encoder_systems import TextEncoder
 from mirrorbench.reports.encoder_comparison import EncoderComparison
 from mirrorbench.reports.leaderboard import Leaderboard
 
 FUNCTIONS = ("compare", "evaluate", "leaderboard", "load", "run", "tune")
-CLASSES = (mirrorbench.Session, TextEncoder, EncoderComparison, Leaderboard)
+CLASSES = (mirrorbench.Session, TextEncoder, EncoderComparison, Leaderboard, Encoder)
 CALLED = [*(getattr(mirrorbench, name) for name in FUNCTIONS), *CLASSES]
 
 

@@ -57,11 +57,32 @@ def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
 
 @runtime_checkable
 class Encoder(Protocol):
-    """The protocol of encoders: ``encode`` for vectors, ``fingerprint`` for identity."""
+    """The protocol of encoders: ``encode`` for vectors, ``fingerprint`` for identity.
+
+    Any object with both is an encoder; a plugin registers a function that returns one for a spec
+    (``register_encoders``).
+
+    Example:
+        >>> import mirrorbench
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import Encoder, TextInput
+        >>> class LetterCounts:
+        ...     fingerprint = "letter-counts-1"
+        ...     def encode(self, inputs):
+        ...         rows = [[item.text.count(letter) for letter in "aeiou"] for item in inputs]
+        ...         return np.array(rows, dtype=np.float32) + 1
+        >>> isinstance(LetterCounts(), Encoder)
+        True
+        >>> LetterCounts().encode([TextInput("a banana"), TextInput("the dog")]).shape
+        (2, 5)
+        >>> board = mirrorbench.evaluate(LetterCounts(), "quick-sts", name="letters")
+        >>> [row.label for row in board.table.rows]
+        ['letters']
+    """
 
     @property
     def fingerprint(self) -> str:
-        """A text that changes whenever the vectors of some text would."""
+        """A text that changes whenever the vectors of some text change: the key of cached vectors and of results."""
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of n texts, or words in texts: shape (n, dimensions), in the order of ``inputs``."""
