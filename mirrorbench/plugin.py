@@ -211,23 +211,23 @@ if TYPE_CHECKING:
     from mirrorbench.training.held_out import directions, log_isotropy, log_sums
     from mirrorbench.training.methods import Method, base_preset
 
-_IMPORTS = [
-    node
-    for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8")))
-    if isinstance(node, ast.ImportFrom)
-]
-MODULES = {
-    a.name: n.module
-    for n in _IMPORTS
-    for a in n.names
-    if n.module and n.module.startswith("mirrorbench.")
-}
-"""The module of each name, as the imports above say."""
+
+def _modules_of_names() -> dict[str, str]:
+    """Return the module of each name, as the imports above state it."""
+    modules: dict[str, str] = {}
+    for node in ast.walk(ast.parse(Path(__file__).read_text("utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("mirrorbench."):
+            modules |= {alias.name: str(node.module) for alias in node.names}
+    return modules
+
+
+MODULES = _modules_of_names()
+"""The module of each name."""
 
 
 def __getattr__(name: str) -> Any:
-    if module := MODULES.get(name):
-        return getattr(import_module(module), name)
+    if name in MODULES:
+        return getattr(import_module(MODULES[name]), name)
     raise AttributeError(f"module 'mirrorbench.plugin' has no attribute {name!r}")
 
 

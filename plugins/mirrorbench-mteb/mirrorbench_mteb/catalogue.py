@@ -62,20 +62,17 @@ def entries(task: Any, codes: Mapping[str, str] | None = None) -> list[Entry]:
     codes = _content()["languages"] if codes is None else codes
     metadata = task.metadata
     split = "test" if "test" in metadata.eval_splits else metadata.eval_splits[0]
-    scripts = metadata.hf_subsets_to_langscripts
-    several = len(scripts) > 1
-    return [
-        Entry(
-            f"{PREFIX}{metadata.name}-{subset}" if several else f"{PREFIX}{metadata.name}",
-            metadata.name,
-            metadata.type,
-            subset,
-            split,
-            tuple(
-                dict.fromkeys(
-                    codes.get(code := script.partition("-")[0], code) for script in languages
-                )
-            ),
+    subsets = metadata.hf_subsets_to_langscripts
+    task_entries = []
+    for subset, language_scripts in subsets.items():
+        name = f"{PREFIX}{metadata.name}"
+        if len(subsets) > 1:
+            name += f"-{subset}"
+        languages: dict[str, None] = {}
+        for language_script in language_scripts:
+            code = language_script.partition("-")[0]
+            languages[codes.get(code, code)] = None
+        task_entries.append(
+            Entry(name, metadata.name, metadata.type, subset, split, tuple(languages))
         )
-        for subset, languages in scripts.items()
-    ]
+    return task_entries

@@ -72,17 +72,21 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
     from mirrorbench_mteb.meta import model_meta
 
-    written: dict[tuple[str, str, str], dict[str, list[tuple[Entry, Result]]]] = {}
+    results_of_models: dict[tuple[str, str, str], dict[str, list[tuple[Entry, Result]]]] = {}
     left_out = []
     for result in results:
         entry = catalogue().get(COUNTERPARTS.get(result.task, result.task))
-        if reason := OTHER_ITEMS.get(result.task) or _misfit(entry, result):
+        reason = OTHER_ITEMS.get(result.task) or _misfit(entry, result)
+        if reason:
             left_out.append((result.spec, result.task, reason))
         elif entry is not None:
-            key = (result.spec, result.protocol, str(result.encoder.get("fingerprint", ""))[:12])
-            written.setdefault(key, {}).setdefault(entry.task, []).append((entry, result))
-    cache, files = ResultCache(folder), []
-    for (spec, protocol, revision), tasks in written.items():
+            revision = str(result.encoder.get("fingerprint", ""))[:12]
+            model = (result.spec, result.protocol, revision)
+            tasks = results_of_models.setdefault(model, {})
+            tasks.setdefault(entry.task, []).append((entry, result))
+    cache = ResultCache(folder)
+    files = []
+    for (spec, protocol, revision), tasks in results_of_models.items():
         meta = model_meta(spec, revision or "unknown", _facts(tasks), protocol)
         for task, subsets in tasks.items():
             with _quiet():
@@ -92,32 +96,32 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """The facts on an encoder in its results."""
+    """Return the facts on an encoder that its results state."""
     from mirrorbench_mteb.meta import Facts
 
-    entry, first = next(iter(tasks.values()))[0]
-    encoder, corpus = first.encoder, first.cell.get("corpus") or {}
-    contaminated = [
-        task
-        for task, subsets in tasks.items()
-        if any((r.overlap or {}).get("any_text") for _, r in subsets)
-    ]
-    created = (
-        min(r.created for subsets in tasks.values() for _, r in subsets)[:10] if corpus else ""
-    )
+    contaminated_tasks = []
+    days = []
+    for task, subsets in tasks.items():
+        results = [result for _, result in subsets]
+        if any((result.overlap or {}).get("any_text") for result in results):
+            contaminated_tasks.append(task)
+        days += [result.created[:10] for result in results]
+    first_entry, first_result = next(iter(tasks.values()))[0]
+    encoder = first_result.encoder
+    corpus = first_result.cell.get("corpus") or {}
     return Facts(
-        encoder.get("dimensions"),
-        encoder.get("parameters"),
-        encoder.get("max_length"),
-        str(corpus.get("name", "")),
-        entry.languages[0],
-        contaminated,
-        created,
+        dimensions=encoder.get("dimensions"),
+        parameters=encoder.get("parameters"),
+        max_tokens=encoder.get("max_length"),
+        corpus=str(corpus.get("name", "")),
+        language=first_entry.languages[0],
+        contaminated=contaminated_tasks,
+        created=min(days) if corpus else "",
     )
 
 
 def _misfit(entry: Entry | None, result: Result) -> str:
-    """The reason why a result has no place in MTEB, or ""."""
+    """Return the reason why a result has no place in MTEB; empty if it has one."""
     if entry is None:
         return "MTEB has no such task"
     if result.limit:
@@ -133,42 +137,50 @@ def _misfit(entry: Entry | None, result: Result) -> str:
 
 
 def _samples(entry: Entry) -> int:
-    """The number of items of a subset in MTEB's statistics, or 0."""
-    stats: Any = (get_task(entry.task).metadata.descriptive_stats or {}).get(entry.split, {})
-    stats = stats.get("hf_subset_descriptive_stats", {}).get(entry.subset, stats)
-    return int(stats.get("num_samples", 0))
+    """Return the number of items of a subset in MTEB's statistics; 0 if it is not stated."""
+    statistics_of_task = get_task(entry.task).metadata.descriptive_stats or {}
+    statistics: Any = statistics_of_task.get(entry.split, {})
+    # A task with one subset states its numbers without naming the subset.
+    subsets = statistics.get("hf_subset_descriptive_stats", {})
+    return int(subsets.get(entry.subset, statistics).get("num_samples", 0))
 
 
 def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
-    """The content of one file of MTEB: the results on subsets of a task."""
+    """Return the content of one file of MTEB: the results on subsets of a task."""
     from importlib.metadata import version
 
     from mteb.results import TaskResult
 
-    scripts = get_task(name).metadata.hf_subsets_to_langscripts
+    languages_of_subsets = get_task(name).metadata.hf_subsets_to_langscripts
     scores: dict[str, list[Mapping[str, Any]]] = {}
+    seconds = 0.0
     for entry, result in subsets:
-        values = {theirs: result.metrics[ours] for theirs, ours in SCORES[entry.type].items()}
-        row = {**values, "hf_subset": entry.subset, "languages": scripts[entry.subset]}
+        row: dict[str, Any] = {}
+        for their_name, our_name in SCORES[entry.type].items():
+            row[their_name] = result.metrics[our_name]
+        row["hf_subset"] = entry.subset
+        row["languages"] = languages_of_subsets[entry.subset]
+        # The last of several results on a subset counts.
         rows = scores.setdefault(entry.split, [])
-        rows[:] = [earlier for earlier in rows if earlier["hf_subset"] != entry.subset] + [row]
+        rows[:] = [other for other in rows if other["hf_subset"] != entry.subset]
+        rows.append(row)
+        seconds += result.seconds.get("encode", 0.0) + result.seconds.get("score", 0.0)
+    results = [result for _, result in subsets]
     return TaskResult(
-        dataset_revision=_revision([result for _, result in subsets]),
+        dataset_revision=_revision(results),
         task_name=name,
         mteb_version=version("mteb"),
         scores=scores,
-        date=datetime.fromisoformat(max(r.created for _, r in subsets)),
-        evaluation_time=sum(
-            r.seconds.get("encode", 0.0) + r.seconds.get("score", 0.0) for _, r in subsets
-        ),
+        date=datetime.fromisoformat(max(result.created for result in results)),
+        evaluation_time=seconds,
     )
 
 
 def _revision(results: list[Result]) -> str:
-    """The revision that MTEB pins, or an identifier of data from other sources."""
-    files: dict[str, str] = {
-        name: value for r in results for name, value in r.data.get("files", {}).items()
-    }
+    """Return the revision that MTEB pins, or an identifier of data from other sources."""
+    files: dict[str, str] = {}
+    for result in results:
+        files |= result.data.get("files", {})
     revisions = set(files.values())
     if all(name.startswith("hf:") for name in files) and len(revisions) == 1:
         return revisions.pop()

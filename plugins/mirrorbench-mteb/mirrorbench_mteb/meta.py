@@ -98,13 +98,21 @@ class _Origin:
     """The models and data behind an encoder, as far as they are known."""
 
     method: str
-    corpus: str  # empty for untuned encoders
-    backbone: str  # short name or hub id; empty for a directory
-    hub_id: str  # of the backbone, if it is on the hub
-    published: str  # the encoder's own hub id, if MTEB loads the same encoder by it
-    folder: Path | None  # of the backbone, if it is here
-    cards: list[Card]  # of the parts of the corpus; none if one of them has no card
-    known: ModelMeta | None  # MTEB's own description of the backbone
+    """Method of the encoder; empty for an encoder system."""
+    corpus: str
+    """Name of the tuning corpus; empty for untuned encoders."""
+    backbone: str
+    """Short name or hub id of the backbone; empty for a directory."""
+    hub_id: str
+    """Hub id of the backbone; empty if it is not on the hub."""
+    published: str
+    """The hub id by which MTEB loads the same encoder, if any."""
+    folder: Path | None
+    """The files of the backbone, if they are on this machine."""
+    cards: list[Card]
+    """Cards of the parts of the corpus; empty if one of them has no card."""
+    entry: ModelMeta | None
+    """MTEB's own description of the backbone."""
 
 
 def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") -> ModelMeta:
@@ -121,220 +129,234 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
     """
     spec = parse_spec(name)
     origin = _origin(spec, facts)
+
     parameters = facts.parameters or _parameters(origin.folder)
-    paper, cited = PAPERS.get(origin.method, ("", "")) if origin.corpus else ("", "")
-    as_known = (
-        origin.known if not origin.corpus else None
-    )  # MTEB's entry does not describe a tuned backbone
+    memory_in_mb = None
+    if parameters:
+        memory_in_mb = round(parameters * 4 / 2**20)  # MTEB's own formula: float32
+
+    # A backbone that is not tuned has the date, data and citation of MTEB's entry.
+    release_date = None
+    training_data = None
+    citation = None
+    if origin.entry and not origin.corpus:
+        release_date = origin.entry.release_date
+        training_data = origin.entry.public_training_data
+        citation = origin.entry.citation
+    if facts.created:
+        release_date = facts.created
+    if origin.cards:
+        training_data = origin.cards[0].homepage
+    paper = ""
+    if origin.corpus and origin.method in PAPERS:
+        paper, cited_by = PAPERS[origin.method]
+        citation = builtin_cards()[cited_by].citation
+
+    is_adapted = origin.hub_id and origin.hub_id != origin.published
     return ModelMeta(
         loader=SentenceTransformerEncoderWrapper if origin.published else None,
         name=origin.published or f"{ORGANISATION}/{slug(spec, protocol)}",
         revision=spec.revision if origin.published else revision,
-        release_date=facts.created or (as_known.release_date if as_known else None),
+        release_date=release_date,
         languages=_languages(origin, facts.language),
         n_parameters=parameters,
         n_embedding_parameters=_embedding_parameters(origin.folder),
-        memory_usage_mb=round(parameters * 4 / 2**20)
-        if parameters
-        else None,  # MTEB's own formula: float32
+        memory_usage_mb=memory_in_mb,
         max_tokens=facts.max_tokens or _max_tokens(origin.folder),
         embed_dim=facts.dimensions,
         license=_licence(origin),
         open_weights=True if origin.hub_id or origin.backbone == "tiny" else None,
         public_training_code=None,
-        public_training_data=origin.cards[0].homepage
-        if origin.cards
-        else as_known.public_training_data
-        if as_known
-        else None,
+        public_training_data=training_data,
         framework=_framework(spec, bool(origin.folder or origin.hub_id)),
         reference=_page(origin.published) or paper or _page(origin.hub_id),
         similarity_fn_name=ScoringFunction.COSINE,
         use_instructions=False,
         training_datasets=_training_datasets(origin, facts.contaminated),
-        adapted_from=origin.hub_id if origin.hub_id and origin.hub_id != origin.published else None,
-        citation=builtin_cards()[cited].citation
-        if cited
-        else as_known.citation
-        if as_known
-        else None,
+        adapted_from=origin.hub_id if is_adapted else None,
+        citation=citation,
     )
 
 
 def _origin(spec: EncoderSpec, facts: Facts) -> _Origin:
+    """Return the models and data behind the encoder of a spec."""
     folder = _folder(spec, facts.language)
-    described = _description(folder)
-    made = parse_spec(str(described.get("spec", spec)))
-    corpus = described.get("corpus", {}).get("name", "") or facts.corpus
-    backbone = _backbone(made)
+    description = _description(folder)
+    # The directory of a tuned encoder states the spec that it was tuned by.
+    tuned_spec = parse_spec(str(description.get("spec", spec)))
+    corpus = description.get("corpus", {}).get("name", "") or facts.corpus
+    backbone = _backbone(tuned_spec)
     hub_id = _hub_id(backbone, facts.language)
     return _Origin(
-        made.method,
-        corpus,
-        backbone,
-        hub_id,
-        _published(spec),
-        folder,
-        _cards(corpus),
-        _registered(hub_id),
+        method=tuned_spec.method,
+        corpus=corpus,
+        backbone=backbone,
+        hub_id=hub_id,
+        published=_published(spec),
+        folder=folder,
+        cards=_cards(corpus),
+        entry=_entry_of_mteb(hub_id),
     )
 
 
 def _published(spec: EncoderSpec) -> str:
-    """The hub id by which MTEB loads the same encoder, if any: a model at a commit, read as its files state."""
+    """Return the hub id by which MTEB loads the same encoder, if any: a model at a commit, read as its files state."""
     model = str(spec.get("model", ""))
-    unchanged = spec.backbone == "sbert" and "/" in model and spec.get("pooling") is None
-    return model if unchanged and re.fullmatch("[0-9a-f]{40}", spec.revision) else ""
+    is_unchanged = spec.backbone == "sbert" and "/" in model and spec.get("pooling") is None
+    is_commit = re.fullmatch("[0-9a-f]{40}", spec.revision)
+    return model if is_unchanged and is_commit else ""
 
 
 def _folder(spec: EncoderSpec, language: str) -> Path | None:
-    """The files of the backbone, or of a sentence-transformers model, if they are here."""
+    """Return the files of the backbone, or of a sentence-transformers model, if they are on this machine."""
     try:
-        return (
-            sbert_directory(spec, True)
-            if spec.backbone == "sbert"
-            else backbones.locate(spec, language, True)
-        )
+        if spec.backbone == "sbert":
+            return sbert_directory(spec, True)
+        return backbones.locate(spec, language, True)
     except MirrorbenchError:
         return None
 
 
-def _description(folder: Path | None) -> dict[str, Any]:
-    """The description that ``mirrorbench tune`` wrote into a folder."""
-    file = folder / backbones.DESCRIPTION if folder else None
-    content: dict[str, Any] = (
-        json.loads(file.read_text(encoding="utf-8")) if file and file.is_file() else {}
-    )
+def _json_of(folder: Path | None, name: str) -> dict[str, Any]:
+    """Return the JSON object in a file of a folder; empty without the file."""
+    if folder is None or not (folder / name).is_file():
+        return {}
+    content: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
     return content
 
 
+def _description(folder: Path | None) -> dict[str, Any]:
+    """Return the description that ``mirrorbench tune`` wrote into a folder; empty without one."""
+    return _json_of(folder, backbones.DESCRIPTION)
+
+
 def _backbone(spec: EncoderSpec) -> str:
-    """Short name or hub id of the backbone; empty for directories."""
+    """Return the short name or hub id of the backbone; empty for directories."""
     model = str(spec.get("model", ""))
     if not model:
         return "" if spec.is_path or spec.get("path") else spec.backbone
-    return (
-        model if model in backbones.BACKBONES or "/" in model else f"sentence-transformers/{model}"
-    )
+    if model in backbones.BACKBONES or "/" in model:
+        return model
+    return f"sentence-transformers/{model}"
 
 
 def _hub_id(backbone: str, language: str) -> str:
-    """The hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
-    known = backbones.BACKBONES.get(backbone)
-    hub_id = (
-        known.by_language.get(language, known.hub_id)
-        if known
-        else backbone
-        if "/" in backbone
-        else ""
-    )
+    """Return the hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
+    listed = backbones.BACKBONES.get(backbone)
+    if listed is None:
+        return backbone if "/" in backbone else ""
+    hub_id = listed.by_language.get(language, listed.hub_id)
     return "" if hub_id == backbones.EMBEDDED else hub_id
 
 
 @cache
-def _registered(hub_id: str) -> ModelMeta | None:
-    """MTEB's own description of a model of the hub, without network."""
+def _entry_of_mteb(hub_id: str) -> ModelMeta | None:
+    """Return MTEB's own description of a model of the hub, without network; ``None`` without one."""
     import mteb
 
+    if "/" not in hub_id:
+        return None
     try:
-        return mteb.get_model_meta(hub_id, fetch_from_hf=False) if "/" in hub_id else None
+        return mteb.get_model_meta(hub_id, fetch_from_hf=False)
     except (KeyError, ValueError):
         return None
 
 
 def _cards(corpus: str) -> list[Card]:
-    parts = corpus.split("+") if corpus else []
-    return (
-        [builtin_cards()[part] for part in parts]
-        if all(part in builtin_cards() for part in parts)
-        else []
-    )
+    """Return the cards of the parts of a corpus; empty if one of them has no card."""
+    if not corpus:
+        return []
+    parts = corpus.split("+")
+    if not all(part in builtin_cards() for part in parts):
+        return []
+    return [builtin_cards()[part] for part in parts]
 
 
 def _languages(origin: _Origin, language: str) -> list[str] | None:
-    """The languages of the corpus, or of a backbone with one language, or those in MTEB's description."""
-    known = backbones.BACKBONES.get(origin.backbone)
+    """Return the languages of the corpus, or of a backbone with one language, or those in MTEB's description."""
     codes = [code for card in origin.cards for code in card.languages]
-    if not codes and known and known.language != "multilingual":
-        codes = [language if known.by_language else known.language]
+    listed = backbones.BACKBONES.get(origin.backbone)
+    if not codes and listed and listed.language != "multilingual":
+        codes = [language if listed.by_language else listed.language]
     languages = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
-    return list(languages) if languages else origin.known.languages if origin.known else None
+    if languages:
+        return list(languages)
+    return origin.entry.languages if origin.entry else None
 
 
 def _training_datasets(origin: _Origin, contaminated: Iterable[str]) -> set[str] | None:
-    """MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
-    short = backbones.BACKBONES.get(origin.backbone)
-    language_model = (
-        short is not None and not short.unnamed and origin.backbone not in ("sbert", "sapbert")
+    """Return MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
+    listed = backbones.BACKBONES.get(origin.backbone)
+    is_language_model = (
+        listed is not None and not listed.unnamed and origin.backbone not in ("sbert", "sapbert")
     )
-    of_backbone = (
-        set() if language_model else origin.known.training_datasets if origin.known else None
-    )
-    raw = all(card.name in _TRAINED_ON or card.name.startswith(_RAW_TEXT) for card in origin.cards)
-    if of_backbone is None or (origin.corpus and not (origin.cards and raw)):
+    if is_language_model:
+        datasets: set[str] | None = set()
+    else:
+        datasets = origin.entry.training_datasets if origin.entry else None
+    if datasets is None:
         return None
-    return of_backbone.union(
-        contaminated, *(_TRAINED_ON.get(card.name, ()) for card in origin.cards)
-    )
+    # Texts of a corpus are known if it has a card, and is raw text or stated.
+    if origin.corpus and not (origin.cards and all(map(_has_known_texts, origin.cards))):
+        return None
+    datasets_of_corpus = [_TRAINED_ON.get(card.name, set()) for card in origin.cards]
+    return datasets.union(contaminated, *datasets_of_corpus)
+
+
+def _has_known_texts(card: Card) -> bool:
+    return card.name in _TRAINED_ON or card.name.startswith(_RAW_TEXT)
 
 
 def _licence(origin: _Origin) -> str | None:
-    """The backbone's licence, if MTEB has a name for it."""
-    short = backbones.BACKBONES.get(origin.backbone)
+    """Return the backbone's licence, if MTEB has a name for it."""
+    listed = backbones.BACKBONES.get(origin.backbone)
     # The licence of a short name is not that of its models of other languages.
-    licence = licence_of(
-        origin.backbone if short and short.hub_id == origin.hub_id else "", origin.folder
-    )
-    licence = licence or (origin.known.license if origin.known else None)
+    name = origin.backbone if listed and listed.hub_id == origin.hub_id else ""
+    licence = licence_of(name, origin.folder)
+    if not licence and origin.entry:
+        licence = origin.entry.license
     return licence if licence in get_args(Licenses) else None
 
 
 def _embedding_parameters(folder: Path | None) -> int | None:
-    """The number of parameters of the token embeddings."""
-    config = (
-        backbones.configuration(folder) if folder and (folder / "config.json").is_file() else {}
-    )
-    vocabulary, width = (
-        config.get("vocab_size"),
-        config.get("embedding_size") or config.get("hidden_size"),
-    )
+    """Return the number of parameters of the token embeddings; ``None`` if unknown."""
+    if folder is None or not (folder / "config.json").is_file():
+        return None
+    config = backbones.configuration(folder)
+    vocabulary = config.get("vocab_size")
+    width = config.get("embedding_size") or config.get("hidden_size")
     return vocabulary * width if vocabulary and width else None
 
 
 def _parameters(folder: Path | None) -> int | None:
-    """The number of parameters, from the headers of the weights."""
+    """Return the number of parameters, from the headers of the weights; ``None`` without weights."""
     from safetensors import safe_open
 
     total = 0
     for file in folder.rglob("*.safetensors") if folder else ():
         with safe_open(file, framework="numpy") as weights:
-            tensors = [weights.get_slice(name) for name in weights.keys()]  # noqa: SIM118
-            total += sum(
-                prod(tensor.get_shape()) for tensor in tensors if "F" in tensor.get_dtype()
-            )  # no positions
+            for name in weights.keys():  # noqa: SIM118
+                tensor = weights.get_slice(name)
+                # Positions are stored as whole numbers, and are not parameters.
+                if "F" in tensor.get_dtype():
+                    total += prod(tensor.get_shape())
     return total or None
 
 
 def _max_tokens(folder: Path | None) -> int | None:
-    """The most tokens of a text, in the files of a sentence-transformers model."""
-    file = folder / "sentence_bert_config.json" if folder else None
-    return (
-        json.loads(file.read_text(encoding="utf-8")).get("max_seq_length")
-        if file and file.is_file()
-        else None
-    )
+    """Return the largest number of tokens of a text in the files of a sentence-transformers model."""
+    return _json_of(folder, "sentence_bert_config.json").get("max_seq_length")
 
 
-def _framework(spec: EncoderSpec, transformer: bool) -> list[FRAMEWORKS]:
+def _framework(spec: EncoderSpec, is_transformer: bool) -> list[FRAMEWORKS]:
+    """Return the libraries that load an encoder."""
     if spec.backbone == "sbert":
         return ["Sentence Transformers", "PyTorch"]
-    return (
-        ["PyTorch", "Transformers"]
-        if transformer
-        else ["NumPy"]
-        if spec.backbone in ("static", "fasttext")
-        else []
-    )
+    if is_transformer:
+        return ["PyTorch", "Transformers"]
+    if spec.backbone in ("static", "fasttext"):
+        return ["NumPy"]
+    return []
 
 
 def _page(hub_id: str) -> str | None:
