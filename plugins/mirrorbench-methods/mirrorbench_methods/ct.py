@@ -69,17 +69,19 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
             f"ct makes pairs of different texts, but loss={maker.recipe.loss}",
             f"Leave loss at {LOSS}.",
         )
-    n, k = len(texts), DIFFERENT
-    row = np.arange(n)[:, None]
-    left = right = row.repeat(k, axis=1)
+    n = len(texts)
+    row = np.arange(n)[:, None]  # shape (n, 1)
     if maker.protocol == "released":
-        left, right = maker.rng.integers(n, size=(2, n, k))
+        left, right = maker.rng.integers(n, size=(2, n, DIFFERENT))
     else:
-        right = (row + 1 + maker.rng.integers(n - 1, size=(n, k))) % n
-    rows = (np.hstack([row, side]).ravel().tolist() for side in (left, right))
-    first, second = ([texts[row] for row in side] for side in rows)
-    made = maker.pairs(first, second, ["same", *["different"] * k] * n)
-    return replace(made, together=k + 1)
+        left = row.repeat(DIFFERENT, axis=1)
+        # A distance from 1 to n - 1, so that no text is paired with itself.
+        distance = 1 + maker.rng.integers(n - 1, size=(n, DIFFERENT))
+        right = (row + distance) % n
+    first = [texts[index] for index in np.hstack([row, left]).ravel()]
+    second = [texts[index] for index in np.hstack([row, right]).ravel()]
+    groups = ["same", *["different"] * DIFFERENT] * n
+    return replace(maker.pairs(first, second, groups), together=DIFFERENT + 1)
 
 
 class ContrastiveTension(Objective):
@@ -114,6 +116,5 @@ class ContrastiveTension(Objective):
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
         """Set the rate of the next step; a boundary itself has the rate before it, as in TensorFlow."""
-        optimizer.param_groups[0]["lr"] = (
-            self.recipe.lr * RATES[sum(steps > boundary for boundary in BOUNDARIES)]
-        )
+        n_passed = sum(steps > boundary for boundary in BOUNDARIES)
+        optimizer.param_groups[0]["lr"] = self.recipe.lr * RATES[n_passed]

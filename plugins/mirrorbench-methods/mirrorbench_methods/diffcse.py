@@ -65,9 +65,11 @@ class Difference(Objective):
         )
         discriminator = copy.deepcopy(transformer.model)
         discriminator.embeddings.register_forward_hook(self.put_vectors)
+        detector = nn.Linear(size, 2)
         self.modules = [
             discriminator,
-            *(module.to(transformer.device) for module in (projection, nn.Linear(size, 2))),
+            projection.to(transformer.device),
+            detector.to(transformer.device),
         ]
         self.vectors: Tensor | None = None
 
@@ -77,10 +79,11 @@ class Difference(Objective):
 
         from mirrorbench.training.losses import in_batch
 
-        vectors = self.modules[1](torch.cat([left, right]))
-        contrast = in_batch(
-            *vectors.chunk(2), self.recipe.temperature, moved(batch.labels, left.device)
-        )
+        _, projection, _ = self.modules
+        vectors = projection(torch.cat([left, right]))
+        first, second = vectors.chunk(2)
+        labels = moved(batch.labels, left.device)
+        contrast = in_batch(first, second, self.recipe.temperature, labels)
         pad_id = self.transformer.tokenizer.pad_token_id
         detection = sum_over_tokens(self.summed_loss, vectors, batch.ids, most, pad_id)
         return contrast + WEIGHT * detection / len(batch.ids.values)
@@ -101,10 +104,12 @@ class Difference(Objective):
         """Sum the cross-entropy of detecting the replaced tokens."""
         from torch.nn.functional import cross_entropy
 
-        self.vectors, filled = vectors, self.filled(tokens, real)
-        states = self.modules[0](input_ids=filled, attention_mask=real.long()).last_hidden_state
-        replaced = (filled != tokens)[real].long()
-        return cross_entropy(self.modules[2](states)[real].float(), replaced, reduction="sum")
+        discriminator, _, detector = self.modules
+        filled = self.filled(tokens, real)
+        self.vectors = vectors  # read by put_vectors, inside the discriminator
+        states = discriminator(input_ids=filled, attention_mask=real.long()).last_hidden_state
+        is_replaced = (filled != tokens)[real].long()
+        return cross_entropy(detector(states)[real].float(), is_replaced, reduction="sum")
 
     def put_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
         """Replace the first embedding of each text by the text's vector."""
@@ -118,12 +123,12 @@ def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int
     """Mask a share ``MASKED`` of the tokens as in BERT's pretraining: 80 % by the mask, 10 % by random tokens."""
     import torch
 
-    drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special
+    is_drawn = (torch.rand(tokens.shape, device=tokens.device) < MASKED) & ~special
     draw = torch.rand(tokens.shape, device=tokens.device)
     random_tokens = torch.randint(vocabulary, tokens.shape, device=tokens.device)
-    return torch.where(drawn & (draw < 0.9), random_tokens, tokens).masked_fill(
-        drawn & (draw < 0.8), mask_id
-    )
+    # A draw below .8 gives the mask, one from .8 to .9 a random token; the rest stay, and are predicted too.
+    changed = torch.where(is_drawn & (draw < 0.9), random_tokens, tokens)
+    return changed.masked_fill(is_drawn & (draw < 0.8), mask_id)
 
 
 def language_model(transformer: Transformer) -> Any:
@@ -131,14 +136,19 @@ def language_model(transformer: Transformer) -> Any:
     from mirrorbench.models.opening import read_weights
 
     config = transformer.model.config
+    # A vector takes the place of an embedding, so both have the same size.
+    embedding_size = getattr(config, "embedding_size", config.hidden_size)
+    takes_vectors = embedding_size == config.hidden_size and hasattr(
+        transformer.model, "embeddings"
+    )
     try:
         model, report = read_weights(
             transformer.path, "AutoModelForMaskedLM", output_loading_info=True
         )
+        has_head = not report["missing_keys"]
     except ValueError:  # no such model of this architecture
-        model, report = None, {"missing_keys": ["all"]}
-    embedded = getattr(config, "embedding_size", config.hidden_size) == config.hidden_size
-    if report["missing_keys"] or not embedded or not hasattr(transformer.model, "embeddings"):
+        has_head = False
+    if not has_head or not takes_vectors:
         problem = f"diffcse fills masked tokens with the backbone, and {transformer.path.name} has no head that predicts them"
         raise TuningError(
             problem, "Use a masked language model of the BERT or RoBERTa family, or another method."

@@ -58,9 +58,11 @@ def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
         most = min(RELEASED_LIMIT, int(context.rate * len(ids))) - 1
     else:
         most = max(2, int(context.rate * len(positions)))
-    number = context.rng.integers(max(0, min(most, len(positions))) + 1)
-    drawn = context.rng.choice(positions, number, replace=False) if number else []
-    return np.repeat(ids, 1 + np.isin(np.arange(len(ids)), drawn)).tolist()
+    most = max(0, min(most, len(positions)))
+    number = context.rng.integers(most + 1)
+    repeated = context.rng.choice(positions, number, replace=False) if number else []
+    counts = np.where(np.isin(np.arange(len(ids)), repeated), 2, 1)
+    return np.repeat(ids, counts).tolist()
 
 
 class MomentumContrast(Objective):
@@ -99,12 +101,10 @@ class MomentumContrast(Objective):
         import torch
 
         if self.last is not None:
-            self.queue = [
-                torch.cat([*self.queue, self.last])[-round(QUEUE * self.recipe.batch_size) :]
-            ]
+            size = round(QUEUE * self.recipe.batch_size)
+            self.queue = [torch.cat([*self.queue, self.last])[-size:]]
+        slow_weights = self.slow.model.parameters()
+        weights = self.transformer.model.parameters()
         with torch.no_grad():
-            both = zip(
-                self.slow.model.parameters(), self.transformer.model.parameters(), strict=True
-            )
-            for slow, weight in both:
-                slow.lerp_(weight, 1 - MOMENTUM)
+            for slow_weight, weight in zip(slow_weights, weights, strict=True):
+                slow_weight.lerp_(weight, 1 - MOMENTUM)

@@ -36,7 +36,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
     1e-5, batches of 256, temperature 0.05, one epoch, 32 tokens of the text beside [CLS] and [SEP], and a head in
     training only. No weight decay: the default of its trainer.
     """
-    prompt = (ROBERTA if architecture in simcse.ROBERTAS else BERT)[0]
+    prompt, _ = ROBERTA if architecture in simcse.ROBERTAS else BERT
     return Recipe(
         temperature=0.05,
         epochs=1,
@@ -56,8 +56,10 @@ def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
     """Return the vector of the mask token, the last one of several; for prompts with {mask}."""
     import torch
 
-    masks = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
-    positions = (masks * torch.arange(1, masks.shape[1] + 1, device=masks.device)).amax(1) - 1
+    is_mask = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
+    # Positions from 1, so that 0 means a text without a mask.
+    numbers = torch.arange(1, is_mask.shape[1] + 1, device=is_mask.device)
+    positions = (is_mask * numbers).amax(1) - 1
     if int(positions.min()) < 0:
         raise UsageError(
             "pooling=mask, but a text has no mask token", "Add a prompt= with {mask} in it."
@@ -75,10 +77,11 @@ class Templates(Objective):
             raise TuningError(
                 problem, "Write +promptbert, with {mask} in its prompt, or choose another loss."
             )
-        second = (ROBERTA if transformer.model.config.model_type in simcse.ROBERTAS else BERT)[1]
+        is_roberta = transformer.model.config.model_type in simcse.ROBERTAS
+        _, second_template = ROBERTA if is_roberta else BERT
         self.readers = (
             denoising(transformer, recipe.prompt, recipe.prompt),
-            denoising(transformer, recipe.prompt, second),
+            denoising(transformer, recipe.prompt, second_template),
         )
         self.modules = [simcse.dense(transformer.model)]
 
@@ -87,13 +90,18 @@ class Templates(Objective):
         from mirrorbench.training.losses import in_batch
 
         head = self.modules[0]
-        return in_batch(
-            head(left), head(right), self.recipe.temperature, moved(batch.labels, left.device)
-        )
+        labels = moved(batch.labels, left.device)
+        return in_batch(head(left), head(right), self.recipe.temperature, labels)
 
 
 def denoising(transformer: Transformer, given: str, template: str) -> Any:
-    """Return a reader that moves texts from one template to another, and subtracts the vector of the template alone."""
+    """Return a reader that moves texts from one template to another, and subtracts the vector of the template alone.
+
+    Args:
+        transformer: the model.
+        given: the template in which texts are tokenised.
+        template: the template in which they are read.
+    """
     import inspect
 
     import torch
@@ -107,40 +115,42 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
         raise TuningError(
             problem, "Use a backbone of the BERT or RoBERTa family, or another method."
         )
-    old, new = transformer.prompt_ids(given), transformer.prompt_ids(template)
+    given_start, given_end = transformer.prompt_ids(given)
+    template_start, template_end = transformer.prompt_ids(template)
 
     class Denoising(Transformer):
         def forward(self, ids: Ragged, poolings: Any, *args: Any, **named: Any) -> list[Tensor]:
-            first, last = self.special_tokens
-            starts, ends = first + len(old[0]), last + len(old[1])
-            texts = [row[starts : len(row) - ends] for row in ids]
-            ids = Ragged.of(
-                [
-                    np.concatenate([row[:first], new[0], text, new[1], row[len(row) - last :]])
-                    for row, text in zip(ids, texts, strict=True)
-                ]
-            )
-            bare = np.concatenate([ids[0][:first], *new, ids[0][len(ids[0]) - last :]])
-            lengths, rows = np.unique([len(text) for text in texts], return_inverse=True)
-            after_text = np.arange(len(bare)) >= first + len(new[0])
-            positions = (
-                np.arange(len(bare)) + lengths[:, None] * after_text
-            )  # as if the text were there
+            # A row is special tokens, start of the given template, text, its end, special tokens.
+            n_first, n_last = self.special_tokens
+            rows = list(ids)
+            first = rows[0][:n_first]
+            last = rows[0][len(rows[0]) - n_last :]
+            start_of_text = n_first + len(given_start)
+            length_of_end = len(given_end) + n_last
+            texts = [row[start_of_text : len(row) - length_of_end] for row in rows]
+            prompted = [
+                np.concatenate([first, template_start, text, template_end, last]) for text in texts
+            ]
+
+            # The template alone has the positions that it has around a text, so it is read once for each length.
+            lengths, length_of_row = np.unique([len(text) for text in texts], return_inverse=True)
+            template_ids = np.concatenate([first, template_start, template_end, last])
+            places = np.arange(len(template_ids))
+            is_after_text = places >= n_first + len(template_start)
+            positions = places + lengths[:, None] * is_after_text
             positions = positions + first_position(
                 lambda key: getattr(self.model.config, key, None)
             )
-            tokens, position_ids = (
-                self._moved(array) for array in (np.tile(bare, (len(lengths), 1)), positions)
-            )
-            states = self._states(True, input_ids=tokens, position_ids=position_ids)
-            read = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
-            noise = [
-                pool(states, read, pooling, self.poolings)[self._moved(rows)]
-                for pooling in poolings
-            ]
-            vectors = super().forward(ids, poolings, *args, **named)
-            return [vector - part for vector, part in zip(vectors, noise, strict=True)]
+            tokens = self._moved(np.tile(template_ids, (len(lengths), 1)))
+            states = self._states(True, input_ids=tokens, position_ids=self._moved(positions))
+            template_tokens = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
 
-    return Denoising(
-        **{field.name: getattr(transformer, field.name) for field in fields(Transformer)}
-    )
+            vectors = super().forward(Ragged.of(prompted), poolings, *args, **named)
+            denoised = []
+            for vectors_of_pooling, pooling in zip(vectors, poolings, strict=True):
+                noise = pool(states, template_tokens, pooling, self.poolings)
+                denoised.append(vectors_of_pooling - noise[self._moved(length_of_row)])
+            return denoised
+
+    values = {field.name: getattr(transformer, field.name) for field in fields(Transformer)}
+    return Denoising(**values)

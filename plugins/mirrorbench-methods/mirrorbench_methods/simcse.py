@@ -43,7 +43,8 @@ def dense(model: Any) -> Any:
     """Create a dense layer of the model's width, initialised like its layers, and a tanh."""
     import torch
 
-    config, weight = model.config, next(model.parameters())
+    config = model.config
+    weight = next(model.parameters())
     layer = torch.nn.Linear(config.hidden_size, config.hidden_size)
     torch.nn.init.normal_(layer.weight, std=getattr(config, "initializer_range", 0.02))
     torch.nn.init.zeros_(layer.bias)
@@ -61,7 +62,7 @@ class Head:
     packs = True  # one token at a time
 
     def configure(self, config: Any, rate: float) -> None:
-        """Do nothing: the head is no part of the model's configuration."""
+        """Do nothing: the head is not part of the model's configuration."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Add the head to the model; return the function that removes it, or ``None`` for rate 0."""
@@ -78,7 +79,11 @@ class Head:
 
 
 def _apply_head(model: Any, inputs: Any, output: Any) -> Any:
-    """A hook that applies the head to the last layer; other layers, which have none, are a ``TuningError``."""
+    """Apply the head to the last layer, as a hook.
+
+    Raises:
+        TuningError: other layers are read, which have no head.
+    """
     if output.hidden_states is not None:
         raise TuningError(
             "simcse_head is on the last layer, but layers= asks for others",

@@ -30,11 +30,15 @@ def sum_over_tokens(
     from torch.utils.checkpoint import checkpoint
 
     parts = portions(ids, most // 8)
-    compute = partial(checkpoint, function, use_reentrant=False) if len(parts) > 1 else function
+    compute = function
+    if len(parts) > 1:
+        compute = partial(checkpoint, function, use_reentrant=False)
     total = vectors.new_zeros(())
     for rows in parts:
-        part, width = ids.take(rows), int(ids.lengths[rows].max())
-        arrays = part.padded(width, pad_id or 0), part.mask(width)
-        tokens, real = (moved(torch.from_numpy(array), vectors.device) for array in arrays)
+        part = ids.take(rows)
+        width = int(part.lengths.max())
+        tokens = moved(torch.from_numpy(part.padded(width, pad_id or 0)), vectors.device)
+        real = moved(torch.from_numpy(part.mask(width)), vectors.device)
+        # The rows of a portion follow each other.
         total = total + compute(vectors[rows[0] : rows[-1] + 1], tokens, real)
     return total

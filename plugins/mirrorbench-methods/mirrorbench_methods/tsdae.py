@@ -46,10 +46,10 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 def delete_words(text: str, context: AugmentationContext) -> str:
     """Delete each word, separated by spaces, with probability ``context.rate``; at least a random one stays."""
     words = text.split()
-    kept = context.rng.random(len(words)) >= context.rate
-    if words and not kept.any():
-        kept[context.rng.integers(len(words))] = True
-    return " ".join(word for word, stays in zip(words, kept, strict=True) if stays)
+    stays = context.rng.random(len(words)) >= context.rate
+    if words and not stays.any():
+        stays[context.rng.integers(len(words))] = True
+    return " ".join(word for word, word_stays in zip(words, stays, strict=True) if word_stays)
 
 
 class Reconstruction(Objective):
@@ -64,9 +64,8 @@ class Reconstruction(Objective):
         """Average the cross-entropy over the tokens of the batch."""
         ids = batch.view(0)[0]
         pad_id = self.transformer.tokenizer.pad_token_id
-        return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / (
-            len(ids.values) - len(ids)
-        )
+        n_predicted = len(ids.values) - len(ids)  # all but the first token of each text
+        return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / n_predicted
 
     def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
         """Sum the cross-entropy of all tokens except the first of each text, given the text's vector."""
@@ -84,7 +83,8 @@ def tied_decoder(transformer: Transformer) -> Any:
     from mirrorbench.models.opening import read_weights
 
     config = copy.deepcopy(transformer.model.config)
-    config.is_decoder = config.add_cross_attention = True
+    config.is_decoder = True
+    config.add_cross_attention = True
     try:
         decoder = read_weights(transformer.path, "AutoModelForCausalLM", config=config)
     except ValueError:  # no such model of this architecture

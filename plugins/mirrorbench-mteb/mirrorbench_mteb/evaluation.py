@@ -37,15 +37,13 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
     from mteb.cache import ResultCache
 
     cache = ResultCache(folder)
-    if (
-        cache.load_task_result(task.metadata.name, model.mteb_model_meta) is None
-        and not task.is_aggregate
-    ):
+    stored = cache.load_task_result(task.metadata.name, model.mteb_model_meta)
+    if stored is None and not task.is_aggregate:
         try:
             load_data(task, offline)
         except DataUnavailableError as error:
             return Evaluated(failure=str(error))
-    done = mteb.evaluate(
+    evaluation = mteb.evaluate(
         model,
         task,
         cache=cache,
@@ -54,12 +52,11 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
         co2_tracker=False,
         num_proc=None,
     )
-    if done.exceptions:
-        return Evaluated(failure="; ".join(error.exception for error in done.exceptions))
-    rows = [
-        (split, row["hf_subset"], float(row["main_score"]))
-        for result in done.task_results
-        for split, rows in result.scores.items()
-        for row in rows
-    ]
-    return Evaluated(tuple(rows))
+    if evaluation.exceptions:
+        return Evaluated(failure="; ".join(error.exception for error in evaluation.exceptions))
+    scores = []
+    for result in evaluation.task_results:
+        for split, rows in result.scores.items():
+            for row in rows:
+                scores.append((split, row["hf_subset"], float(row["main_score"])))
+    return Evaluated(tuple(scores))

@@ -63,13 +63,16 @@ class MirrorbenchModel(AbsEncoder):
 
 
 def _facts(model: TextEncoder, level: str) -> Facts:
-    """The facts on a loaded encoder, with the corpus on which ``mirrorbench.load`` tuned it."""
-    spec, encoder = parse_spec(model.name), model.encoder
-    transformer, pooling = getattr(encoder, "transformer", None), getattr(encoder, "pooling", None)
+    """Return the facts on a loaded encoder, with the corpus on which ``mirrorbench.load`` tuned it."""
+    spec = parse_spec(model.name)
     method = plugins().methods.by_name().get(spec.method)
-    corpus = str(spec.get("corpus", "")) if method and method.tunes else ""
-    if method and method.tunes and not corpus:
-        corpus = default_corpus(method.levels.get(level, level), ("en",), "paper")
+    corpus = ""
+    if method and method.tunes:
+        corpus = str(spec.get("corpus", ""))
+        if not corpus:
+            corpus = default_corpus(method.levels.get(level, level), ("en",), "paper")
+    transformer = getattr(model.encoder, "transformer", None)
+    pooling = getattr(model.encoder, "pooling", None)
     return Facts(
         dimensions=model.encode(["a"]).shape[1],
         parameters=transformer.n_parameters if transformer else None,

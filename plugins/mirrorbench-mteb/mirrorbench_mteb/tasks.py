@@ -39,18 +39,16 @@ class _FromMteb:
     def identity(self, data: DataStore) -> dict[str, str]:
         """Return the dataset and the revision that the installed mteb pins, without reading it."""
         dataset = self._source().metadata.dataset
-        path = "/".join(
-            filter(
-                None, [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]
-            )
-        )
+        parts = [dataset["path"], dataset.get("name"), self.entry.subset, self.entry.split]
+        path = "/".join(part for part in parts if part)
         return {f"hf:{path}": str(dataset["revision"])}
 
     def _read(self, data: DataStore) -> list[Pair]:
         if self._pairs is None:
             task = self._source()
             rows = _rows(task, self.entry, data.offline)
-            self._pairs = list(_pairs(self.entry, *self._columns(task, rows)))
+            left, right, labels = self._columns(task, rows)
+            self._pairs = list(_pairs(self.entry, left, right, labels))
         return self._pairs
 
     @abstractmethod
@@ -74,12 +72,11 @@ class MtebClassification(_FromMteb, PairClassification):
         self.main_metric = "ap"
 
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        names = (task.input1_column_name, task.input2_column_name, task.label_column_name)
-        whole = (
-            rows[0] if len(rows) == 1 else rows
-        )  # older sets: one row with a list in each column
-        left, right, labels = (whole[name] for name in names)
-        return left, right, labels
+        # Older data sets are one row with a list in each column.
+        table = rows[0] if len(rows) == 1 else rows
+        left = table[task.input1_column_name]
+        right = table[task.input2_column_name]
+        return left, right, table[task.label_column_name]
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Compute the metrics of a pair classification, and the average precision."""
@@ -121,7 +118,7 @@ def from_mteb(task: Any) -> list[Task]:
     """
     if task.metadata.type not in _TASK_CLASSES:
         raise UsageError(
-            f"MTEB's {task.metadata.name} is of the type {task.metadata.type}, which mirrorbench has no task for",
+            f"MTEB's {task.metadata.name} is of the type {task.metadata.type}, for which mirrorbench has no task",
             f"Types: {', '.join(_TASK_CLASSES)}. MTEB itself evaluates all: mirrorbench mteb run ENCODER --tasks NAME",
         )
     return [_TASK_CLASSES[entry.type](entry, lambda: task) for entry in entries(task)]
@@ -140,17 +137,17 @@ def get_task(name: str, subset: str = "", split: str = "") -> Any:
     """
     import mteb
 
+    subsets = [subset] if subset else None
+    splits = [split] if split else None
     try:
-        return mteb.get_task(
-            name, hf_subsets=[subset] if subset else None, eval_splits=[split] if split else None
-        )
+        return mteb.get_task(name, hf_subsets=subsets, eval_splits=splits)
     except KeyError:
-        known = [t.metadata.name for t in mteb.get_tasks(exclude_superseded=False)]
-        raise unknown_name("task of the installed mteb", name, known) from None
+        names = [task.metadata.name for task in mteb.get_tasks(exclude_superseded=False)]
+        raise unknown_name("task of the installed mteb", name, names) from None
 
 
 def _rows(task: Any, entry: Entry, offline: bool) -> Any:
-    """The rows of the entry's split, loaded by mteb."""
+    """Return the rows of the entry's split, loaded by mteb."""
     load_data(task, offline)
     dataset = task.dataset
     splits = dataset.get(entry.subset, dataset)
@@ -165,7 +162,7 @@ def load_data(task: Any, offline: bool) -> None:
     """Load the data of a task by mteb.
 
     Raises:
-        DataUnavailableError: the data are neither here nor available from the hub.
+        DataUnavailableError: the data are neither on this machine nor available from the hub.
     """
     metadata = task.metadata
     try:
@@ -173,7 +170,8 @@ def load_data(task: Any, offline: bool) -> None:
             task.load_data()
     except Exception as error:  # mteb, datasets and the hub's client raise exceptions of any type
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
-        path, revision = metadata.dataset["path"], metadata.dataset["revision"]
+        path = metadata.dataset["path"]
+        revision = metadata.dataset["revision"]
         raise DataUnavailableError(
             f"the data of MTEB's {metadata.name} ({path} at {revision[:12]}) are not available: {reason}",
             "Load them once where the hub can be reached, without --offline; the datasets library keeps them below "
@@ -188,22 +186,29 @@ def _hub(offline: bool) -> Iterator[None]:
     import datasets  # type: ignore[import-untyped]
     import huggingface_hub.constants as hub
 
-    before = datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE
+    datasets_before = datasets.config.HF_HUB_OFFLINE
+    hub_before = hub.HF_HUB_OFFLINE
     if offline:
-        datasets.config.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE = True
+        datasets.config.HF_HUB_OFFLINE = True
+        hub.HF_HUB_OFFLINE = True
     try:
         yield
     finally:
-        datasets.config.HF_HUB_OFFLINE, hub.HF_HUB_OFFLINE = before
+        datasets.config.HF_HUB_OFFLINE = datasets_before
+        hub.HF_HUB_OFFLINE = hub_before
 
 
 def _pairs(
     entry: Entry, left: Sequence[Any], right: Sequence[Any], gold: Sequence[Any]
 ) -> Iterator[Pair]:
-    """Pairs in the order of the rows; a missing text or judgement is a ``DataFormatError``."""
-    for n, (first, second, value) in enumerate(zip(left, right, gold, strict=True)):
+    """Yield pairs in the order of the rows.
+
+    Raises:
+        DataFormatError: a text or judgement is missing.
+    """
+    for row, (first, second, value) in enumerate(zip(left, right, gold, strict=True)):
         if not isinstance(first, str) or not isinstance(second, str) or value is None:
             raise DataFormatError(
-                f"task {entry.name}: row {n} of {entry.split} is no pair of texts with a judgement"
+                f"task {entry.name}: row {row} of {entry.split} is not a pair of texts with a judgement"
             )
-        yield Pair(f"{entry.split}/{n}", first, second, float(value))
+        yield Pair(f"{entry.split}/{row}", first, second, float(value))
