@@ -80,9 +80,8 @@ def execute(job: Job) -> Iterator[CellOutcome]:
             job.reporter.note(
                 f"no node of the Ray cluster has {resources}; the tasks wait until one joins"
             )
-        task = ray.remote(
-            compute_or_leave
-        ).options(  # the task's process sees its own GPUs only, as cuda:0 ...
+        # The process of a task sees its own GPUs only, as cuda:0 and so on.
+        task = ray.remote(compute_or_leave).options(
             num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
         )
         yield from _results(job, task, workers)
@@ -101,25 +100,24 @@ def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
 
 def _fits(cpus: float, gpus: float) -> bool:
-    """Whether a node of the cluster has room for a task; Ray would wait silently for one."""
+    """Return whether a node of the cluster has the resources of a task; Ray would wait for one without a word."""
     import ray
 
-    return any(
-        node["Alive"]
-        and node["Resources"].get("CPU", 0) >= cpus
-        and node["Resources"].get("GPU", 0) >= gpus
-        for node in ray.nodes()  # type: ignore[no-untyped-call]
-    )
+    for node in ray.nodes():  # type: ignore[no-untyped-call]
+        resources = node["Resources"]
+        has_resources = resources.get("CPU", 0) >= cpus and resources.get("GPU", 0) >= gpus
+        if node["Alive"] and has_resources:
+            return True
+    return False
 
 
 def _connect(address: str, cpus: int) -> None:
     """Join the cluster at an address, or start one with ``cpus`` CPUs on this machine."""
     import ray
 
-    tries = (
-        1 if address else START_TRIES
-    )  # a busy machine may take longer than Ray waits for its own daemon
-    for left in reversed(range(tries)):
+    # A busy machine may take longer than Ray waits for its own daemon.
+    tries = 1 if address else START_TRIES
+    for tries_left in reversed(range(tries)):
         try:
             if address:
                 _check_address(address)
@@ -134,7 +132,7 @@ def _connect(address: str, cpus: int) -> None:
             return
         except Exception as error:  # Ray raises a plain ``Exception`` if its daemon does not start
             ray.shutdown()
-            if not left:
+            if not tries_left:
                 raise RayError(
                     f"no Ray cluster at {address or 'this machine'}: {error}",
                     "Start one (ray start --head) and name it: --address HOST:6379, or auto.",
@@ -149,7 +147,7 @@ def _check_address(address: str) -> None:
 
 
 def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
-    """Outcomes as they come, with at most ``workers`` tasks at a time (0: any number)."""
+    """Yield outcomes as they come, with at most ``workers`` tasks at a time (0: any number)."""
     import ray
 
     waiting = list(reversed(job.groups))
@@ -166,7 +164,7 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
                 try:
                     answer = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    yield from failed(cells, _gave_up(error))
+                    yield from failed(cells, _final_error(error))
                 else:
                     for note in answer.notes:
                         job.reporter.note(note)
@@ -176,7 +174,8 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
             ray.cancel(reference, force=True)
 
 
-def _gave_up(error: Exception) -> RayError:
+def _final_error(error: Exception) -> RayError:
+    """Return the error for a group of cells after the last try of Ray."""
     lines = str(error).strip().splitlines()
     return RayError(
         f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}",

@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -119,7 +120,8 @@ class _Array:
                 f"Slurm cannot be used here: {error}",
                 "Run this where sbatch is, or use --executor slurm:cluster=local.",
             ) from error
-        named = {"slurm_partition": options["partition"], "slurm_account": options["account"]}
+        optional = {"slurm_partition": options["partition"], "slurm_account": options["account"]}
+        stated = {name: value for name, value in optional.items() if value}
         self.executor.update_parameters(
             name="mirrorbench",
             timeout_min=options["minutes"],
@@ -127,7 +129,7 @@ class _Array:
             cpus_per_task=options["cpus"],
             gpus_per_node=options["gpus"],
             slurm_array_parallelism=self.limit,
-            **{name: value for name, value in named.items() if value},
+            **stated,
         )
 
     def run(self, parts: list[_Part]) -> Iterator[CellOutcome]:
@@ -137,13 +139,14 @@ class _Array:
         try:
             while waiting or running:
                 # Slurm itself holds back excess jobs; nothing would hold back processes of this machine.
-                count = (
-                    len(waiting) if self.executor.cluster == "slurm" else self.limit - len(running)
-                )
-                batch = [waiting.popleft() for _ in range(min(count, len(waiting)))]
+                n_to_submit = len(waiting)
+                if self.executor.cluster != "slurm":
+                    n_to_submit = min(n_to_submit, self.limit - len(running))
+                batch = [waiting.popleft() for _ in range(n_to_submit)]
                 self._submit(batch)
                 running += batch
-                for part in [part for part in running if part.job.done()]:
+                finished = [part for part in running if part.job.done()]
+                for part in finished:
                     running.remove(part)
                     yield from self._gather(part, waiting)
                 time.sleep(self.poll if running else 0)
@@ -152,17 +155,17 @@ class _Array:
                 self._cancel(part)
 
     def _cancel(self, part: _Part) -> None:
+        """Cancel the job of a part."""
         if self.executor.cluster != "local":
-            part.job.cancel(
-                check=False
-            )  # no error for a job that Slurm no longer knows, so that the others are cancelled too
+            # Without a check, a job that Slurm no longer knows does not keep the others from being cancelled.
+            part.job.cancel(check=False)
             return
-        with suppress(
-            ProcessLookupError
-        ):  # submitit's signal makes its controller print a traceback
+        # The signal of submitit's own cancel() makes its controller print a traceback.
+        with suppress(ProcessLookupError):
             os.kill(int(part.job.job_id), signal.SIGTERM)
 
     def _submit(self, parts: Sequence[_Part]) -> None:
+        """Submit a job for each part."""
         if not parts:
             return
         import submitit
@@ -171,45 +174,47 @@ class _Array:
             with interrupts_blocked(), self.executor.batch():
                 for part in parts:
                     part.job = self.executor.submit(compute_all, self.job.context, part.groups)
-        except (
-            submitit.core.utils.FailedJobError
-        ) as error:  # an unknown partition, more than an account may have ...
+        # An unknown partition, more than an account may have, and the like.
+        except submitit.core.utils.FailedJobError as error:
             raise SlurmError(
                 f"Slurm does not take the jobs: {' '.join(str(error).split())[:300]}",
                 "Options follow the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
             ) from error
 
     def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[CellOutcome]:
-        import submitit
+        """Yield the outcomes of a finished job; a lost job waits again, or fails after the last try."""
+        from submitit.core.utils import FailedJobError, UncompletedJobError
 
         try:
             answers = part.job.result()
-        except (
-            submitit.core.utils.UncompletedJobError,
-            submitit.core.utils.FailedJobError,
-            OSError,
-        ) as error:
+        except (UncompletedJobError, FailedJobError, OSError) as error:
             part.losses += 1
-            lines = str(error).strip().splitlines() or ["no output"]
-            first = next(
-                (line for line in reversed(lines) if re.match(r"[\w.]+Error: ", line)), lines[0]
-            )
+            reason = _reason(error)
             if part.losses <= RETRIES:
                 self.job.reporter.note(
-                    f"job {part.job.job_id} was lost ({first[:200]}); it is submitted again"
+                    f"job {part.job.job_id} was lost ({reason[:200]}); it is submitted again"
                 )
                 waiting.append(part)
                 return
-            lost = SlurmError(
-                f"{part.losses} jobs were lost at it, the last was {part.job.job_id}: {first[:300]}",
+            loss = SlurmError(
+                f"{part.losses} jobs were lost at it, the last was {part.job.job_id}: {reason[:300]}",
                 f"Its output: {part.job.paths.stderr}",
             )
-            yield from failed((cell for cells in part.groups for cell in cells), lost)
+            yield from failed(chain.from_iterable(part.groups), loss)
             return
         for answer in answers:
             for note in answer.notes:
                 self.job.reporter.note(note)
             yield from answer.done
+
+
+def _reason(error: Exception) -> str:
+    """Return the last line of a message that names an error, or else its first line."""
+    lines = str(error).strip().splitlines() or ["no output"]
+    for line in reversed(lines):
+        if re.match(r"[\w.]+Error: ", line):
+            return line
+    return lines[0]
 
 
 @hookimpl
