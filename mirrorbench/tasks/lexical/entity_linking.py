@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +12,10 @@ from numpy.typing import NDArray
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.identity import checksum
-from mirrorbench.data.items import Linking
+from mirrorbench.data.items import Linking, Mention
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.lexical.nearest_neighbours import topk
 from mirrorbench.tasks.metrics import accuracy_at
-
-if TYPE_CHECKING:
-    pass
 
 DEPTH = 5
 """Number of neighbours: the papers report up to accuracy@5."""
@@ -28,16 +25,18 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
     """Linking of mentions to a dictionary of names by nearest neighbour.
 
     Metrics: ``accuracy@1`` and ``accuracy@5``. A name is right if it shares an id with the gold; every part of a
-    composite mention must be right; a name of several ids is one neighbour. With several folds, metrics are averaged
+    composite mention must be right; a name with several ids is one neighbour. With several folds, metrics are averaged
     over them. Composite and repeated mentions count too (as in the released evaluator, SapBERT).
 
-    Similarity is the cosine; under the protocol ``released`` the dot product, as in the released evaluator. Its 25
-    tokens and its lower case hold under both protocols, since Mirror-BERT's paper mentions neither.
+    The similarity is the cosine or, under the protocol ``released``, the dot product, as in the released evaluator. Its
+    limit of 25 tokens and its lower-casing apply under both protocols, since Mirror-BERT's paper mentions neither.
 
     Args:
         name: the task's name.
-        items: mentions and dictionaries, one for each fold, or a function that reads them from a ``DataStore``.
-        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
+        items: a ``Linking`` (mentions and their dictionary) for each fold, or a function that reads them from a
+            ``DataStore``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``phrase``), ``languages``
+            (``("en",)``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1), ``identifies``.
     """
 
     items_name = "linkings"
@@ -49,113 +48,146 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         """Return mentions and dictionaries as text, sets in a fixed order."""
         texts = []
         for linking in items:
-            texts += [
-                repr((mention.id, mention.parts, sorted(mention.gold)))
-                for mention in linking.mentions
-            ]
+            for mention in linking.mentions:
+                texts.append(repr((mention.id, mention.parts, sorted(mention.gold))))
             texts.append(_dictionary_checksum([linking]))
         return "".join(texts)
 
     def first(self, items: Sequence[Linking], limit: int) -> list[Linking]:
-        """Return the first mentions of each fold, with their names in the dictionary and as many others."""
-        cut = []
-        for part in items:
-            mentions = part.mentions[:limit]
+        """Return the first mentions of each fold, with the names that they link to and the first ``limit`` names."""
+        shortened = []
+        for linking in items:
+            mentions = linking.mentions[:limit]
             gold = frozenset[str]().union(*(mention.gold for mention in mentions))
-            rows = [i for i, ids in enumerate(part.ids) if i < limit or ids & gold]
-            names, ids = tuple(part.names[i] for i in rows), tuple(part.ids[i] for i in rows)
-            cut.append(replace(part, mentions=mentions, names=names, ids=ids))
-        return cut
+            names = []
+            ids = []
+            for row, (name, ids_of_name) in enumerate(zip(linking.names, linking.ids, strict=True)):
+                if row < limit or ids_of_name & gold:
+                    names.append(name)
+                    ids.append(ids_of_name)
+            shortened.append(
+                replace(linking, mentions=mentions, names=tuple(names), ids=tuple(ids))
+            )
+        return shortened
 
     def check(self, items: Sequence[Linking]) -> None:
         """Check that each fold has mentions and names, and that ids of mentions are unique."""
         if not all(linking.mentions and linking.names for linking in items):
             raise DataFormatError(f"task {self.name}: no mentions, or no names to link them to")
-        self.check_ids([mention.id for linking in items for mention in linking.mentions])
+        self.check_ids([mention.id for mention in _all_mentions(items)])
 
     def inputs(self, items: Sequence[Linking]) -> list[TextInput]:
         """Return all parts of mentions and all names."""
-        return [
-            TextInput(text)
-            for linking in items
-            for text in (
-                *(part for mention in linking.mentions for part in mention.parts),
-                *linking.names,
-            )
-        ]
+        inputs = []
+        for linking in items:
+            for mention in linking.mentions:
+                inputs += [TextInput(part) for part in mention.parts]
+            inputs += [TextInput(name) for name in linking.names]
+        return inputs
 
     def texts(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
         """Return the parts of each mention; names of the dictionary are not test items."""
-        return {mention.id: mention.parts for linking in items for mention in linking.mentions}
+        return {mention.id: mention.parts for mention in _all_mentions(items)}
 
     def shared(self, items: Sequence[Linking]) -> Mapping[str, tuple[str, ...]]:
         """Return the parts of each mention, and its document if known."""
-        return {
-            m.id: (*m.parts, *filter(None, (m.document,)))
-            for linking in items
-            for m in linking.mentions
-        }
+        shared = {}
+        for mention in _all_mentions(items):
+            documents = (mention.document,) if mention.document else ()
+            shared[mention.id] = (*mention.parts, *documents)
+        return shared
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Search the neighbours of each mention, and compute ranks and accuracies."""
         similarity = "dot" if protocol == "released" else "cosine"
-        linked = [_link(linking, vectors, similarity) for linking in items]
-        accuracies = {
-            k: float(np.mean([accuracy_at(k, ranks) for ranks, _ in linked])) for k in (1, DEPTH)
-        }
-        ranks, predicted = (np.concatenate(arrays) for arrays in zip(*linked, strict=True))
-        folds = np.array([linking.fold for linking in items for _ in linking.mentions])
+        folds = [_link(linking, vectors, similarity) for linking in items]
+        metrics: dict[str, float | None] = {}
+        for k in (1, DEPTH):
+            accuracies = [accuracy_at(k, fold.ranks) for fold in folds]
+            metrics[f"accuracy@{k}"] = float(np.mean(accuracies))
+        ranks = np.concatenate([fold.ranks for fold in folds])
+        predicted = np.concatenate([fold.predicted for fold in folds])
+        fold_names = np.array([linking.fold for linking in items for _ in linking.mentions])
         return Scores(
-            {f"accuracy@{k}": value for k, value in accuracies.items()},
-            [mention.id for linking in items for mention in linking.mentions],
-            (ranks <= 1).astype(np.float64),
-            np.ones(len(ranks)),
+            metrics,
+            ids=[mention.id for mention in _all_mentions(items)],
+            scores=(ranks <= 1).astype(np.float64),
+            gold=np.ones(len(ranks)),
             notes=(f"similarity: {similarity}", *_notes(items)),
-            extra={"rank": ranks, "predicted": predicted, "fold": folds},
+            extra={"rank": ranks, "predicted": predicted, "fold": fold_names},
         )
 
 
-def _link(
-    linking: Linking, vectors: Vectors, similarity: str
-) -> tuple[NDArray[np.float64], NDArray[np.str_]]:
-    """The rank of the first right name of each mention (infinite beyond ``DEPTH``), and the nearest names."""
-    parts = list(dict.fromkeys(part for mention in linking.mentions for part in mention.parts))
-    queries = vectors([TextInput(part) for part in parts])
+class _LinkedMentions(NamedTuple):
+    """The answers for the n mentions of a fold."""
+
+    ranks: NDArray[np.float64]
+    """Rank from 1 of the first right name of each mention, shape (n,); infinite beyond ``DEPTH``."""
+    predicted: NDArray[np.str_]
+    """Nearest name of each mention, shape (n,); names of several parts are joined by ``|``."""
+
+
+def _link(linking: Linking, vectors: Vectors, similarity: str) -> _LinkedMentions:
+    """Search the nearest names of the mentions of a fold, and rank the right ones."""
+    # Mentions repeat: search for each distinct part once.
+    distinct_parts = list(
+        dict.fromkeys(part for mention in linking.mentions for part in mention.parts)
+    )
+    queries = vectors([TextInput(part) for part in distinct_parts])
     keys = vectors([TextInput(name) for name in linking.names])
-    indices = topk(queries, keys, DEPTH, similarity, device=vectors.device)[0]
-    neighbours = dict(zip(parts, indices.tolist(), strict=True))
-    ranks: list[float] = []
+    indices, _ = topk(queries, keys, DEPTH, similarity, device=vectors.device)
+    neighbours = dict(zip(distinct_parts, indices.tolist(), strict=True))
+
+    ranks = []
     predicted = []
     for mention in linking.mentions:
-        hits = [
-            [bool(linking.ids[row] & mention.gold) for row in neighbours[part]]
-            for part in mention.parts
+        ranks_of_parts = [
+            _first_right(neighbours[part], linking, mention.gold) for part in mention.parts
         ]
-        ranks.append(max(hit.index(True) + 1 if any(hit) else np.inf for hit in hits))
-        predicted.append("|".join(linking.names[neighbours[part][0]] for part in mention.parts))
-    return np.array(ranks), np.array(predicted)
+        # A composite mention is right only where all of its parts are.
+        ranks.append(max(ranks_of_parts))
+        nearest_names = [linking.names[neighbours[part][0]] for part in mention.parts]
+        predicted.append("|".join(nearest_names))
+    return _LinkedMentions(np.array(ranks), np.array(predicted))
+
+
+def _first_right(rows: Sequence[int], linking: Linking, gold: frozenset[str]) -> float:
+    """Return the rank, from 1, of the first of some names that shares an id with ``gold``; infinite without one."""
+    for rank, row in enumerate(rows, start=1):
+        if linking.ids[row] & gold:
+            return rank
+    return np.inf
 
 
 def _notes(items: Sequence[Linking]) -> list[str]:
-    sizes = sorted({len(linking.names) for linking in items})
-    size = " to ".join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))
+    """Describe the dictionaries, the folds, and the concepts that no dictionary has."""
+    sizes = [len(linking.names) for linking in items]
+    smallest = min(sizes)
+    largest = max(sizes)
+    size = str(smallest) if smallest == largest else f"{smallest} to {largest}"
     notes = [f"dictionary: {size} names, sha256 {_dictionary_checksum(items)}"]
     if len(items) > 1:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
-    known = [frozenset[str]().union(*linking.ids) for linking in items]
-    unknown = sum(
-        not (m.gold & ids)
-        for linking, ids in zip(items, known, strict=True)
-        for m in linking.mentions
-    )
-    if unknown:
+    n_missing = 0
+    for linking in items:
+        concepts = frozenset[str]().union(*linking.ids)
+        n_missing += sum(concepts.isdisjoint(mention.gold) for mention in linking.mentions)
+    if n_missing:
         notes.append(
-            f"{unknown} mentions stand for concepts missing from the dictionary; they count as errors"
+            f"{n_missing} mentions stand for concepts missing from the dictionary; they count as errors"
         )
     return notes
 
 
+def _all_mentions(items: Sequence[Linking]) -> list[Mention]:
+    """Return the mentions of all folds."""
+    return [mention for linking in items for mention in linking.mentions]
+
+
 def _dictionary_checksum(items: Sequence[Linking]) -> str:
-    """SHA-256 of the dictionaries: a line ``id|id||name`` for each name, ids sorted."""
-    rows = (row for linking in items for row in zip(linking.names, linking.ids, strict=True))
-    return checksum("".join(f"{'|'.join(sorted(ids))}||{name}\n" for name, ids in rows))
+    """Return the SHA-256 of the dictionaries: a line ``id|id||name`` for each name, ids sorted."""
+    lines = []
+    for linking in items:
+        for name, ids in zip(linking.names, linking.ids, strict=True):
+            lines.append(f"{'|'.join(sorted(ids))}||{name}\n")
+    return checksum("".join(lines))
