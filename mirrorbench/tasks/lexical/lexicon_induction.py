@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Unpack
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,16 +65,17 @@ def self_learn(
     Each round learns the rotation again (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
     al. 2018, section 2.2, "refinement"). Arguments are those of ``rotation``, the most frequent words first.
     """
-    sources, targets = source[:FREQUENT], target[:FREQUENT]
+    frequent_source = source[:FREQUENT]
+    frequent_target = target[:FREQUENT]
     dictionary = pairs
     for _ in range(rounds):
-        mapped = sources @ rotation(source, target, dictionary)
-        forward, backward = (
-            csls(mapped, targets, 1, device)[:, 0],
-            csls(targets, mapped, 1, device)[:, 0],
-        )
-        mutual = np.flatnonzero(backward[forward] == np.arange(len(sources)))
-        dictionary = np.concatenate([pairs, [mutual, forward[mutual]]], axis=1)
+        mapped = frequent_source @ rotation(source, target, dictionary)
+        nearest_target = csls(mapped, frequent_target, 1, device)[:, 0]
+        nearest_source = csls(frequent_target, mapped, 1, device)[:, 0]
+        # Two words are mutual neighbours if the way from source to target and back ends at the same source word.
+        way_back = nearest_source[nearest_target]
+        mutual = np.flatnonzero(way_back == np.arange(len(frequent_source)))
+        dictionary = np.concatenate([pairs, [mutual, nearest_target[mutual]]], axis=1)
     return dictionary
 
 
@@ -87,26 +88,53 @@ def map_supervised(source: Floats, target: Floats, pairs: IntArray) -> tuple[Flo
     """Map both spaces by whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
 
     Artetxe et al. (AAAI 2018, "Generalizing and Improving Bilingual Word Embedding Mappings with a Multi-Step Framework
-    of Linear Transformations"), steps 1 to 4; as in the released code both sides are re-weighted by the square root
-    of the singular values, and de-whitened each by its own training words. Directions without training words, which
+    of Linear Transformations"), steps 1 to 4. As in the released code, both sides are re-weighted by the square root
+    of the singular values, and each is de-whitened by its own training words. Directions without training words, which
     cannot be whitened (some encoders have dead dimensions), are left out.
     """
-    left, right = source[pairs[0]], target[pairs[1]]
-    (whiten_left, dewhiten_left), (whiten_right, dewhiten_right) = map(_whitening, (left, right))
-    turn_left, strength, back = np.linalg.svd((left @ whiten_left).T @ (right @ whiten_right))
-    turn_right, weights = back.T, np.sqrt(strength)
+    source_words = source[pairs[0]]
+    target_words = target[pairs[1]]
+    # Step 1: whiten each side by its training words.
+    source_whitening = _whitening(source_words)
+    target_whitening = _whitening(target_words)
+    white_source = source_words @ source_whitening.matrix
+    white_target = target_words @ target_whitening.matrix
+    # Step 2: rotate both sides so that the components of translations correlate.
+    source_turn, strengths, target_turn_transposed = np.linalg.svd(white_source.T @ white_target)
+    target_turn = target_turn_transposed.T
+    # Steps 3 and 4: re-weight the components by their correlation, and de-whiten.
+    weights = np.sqrt(strengths)
     return (
-        source @ (whiten_left @ turn_left * weights @ turn_left.T @ dewhiten_left @ turn_left),
-        target @ (whiten_right @ turn_right * weights @ turn_right.T @ dewhiten_right @ turn_right),
+        source @ _mapping_matrix(source_whitening, source_turn, weights),
+        target @ _mapping_matrix(target_whitening, target_turn, weights),
     )
 
 
-def _whitening(words: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The symmetric matrix that makes the components of words uncorrelated and of one size, and its inverse."""
+class _Whitening(NamedTuple):
+    """A linear transformation that makes the components of words uncorrelated and of one size."""
+
+    matrix: NDArray[np.float64]
+    """Symmetric, shape (dimensions, dimensions)."""
+    inverse: NDArray[np.float64]
+    """The pseudo-inverse of ``matrix``."""
+
+
+def _whitening(words: Floats) -> _Whitening:
+    """Return the whitening of words, given as vectors of shape (n, dimensions)."""
     _, scales, axes = np.linalg.svd(words, full_matrices=False)
-    kept = scales > LEAST_VARIATION * scales[0]
-    scales, axes = scales[kept], axes[kept]
-    return axes.T / scales @ axes, axes.T * scales @ axes
+    varies = scales > LEAST_VARIATION * scales[0]
+    scales = scales[varies]
+    axes = axes[varies]
+    return _Whitening(matrix=axes.T / scales @ axes, inverse=axes.T * scales @ axes)
+
+
+def _mapping_matrix(
+    whitening: _Whitening, turn: NDArray[np.float64], weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Return the matrix that whitens vectors, rotates them by ``turn``, re-weights and de-whitens them."""
+    weighted = whitening.matrix @ turn * weights
+    matrix: NDArray[np.float64] = weighted @ turn.T @ whitening.inverse @ turn
+    return matrix
 
 
 MAPPINGS = {"orthogonal": map_orthogonal, "supervised": map_supervised}
@@ -116,10 +144,10 @@ MAPPINGS = {"orthogonal": map_orthogonal, "supervised": map_supervised}
 class LexiconInduction(TaskKind[Lexicon]):
     """Translation by nearest neighbour after a linear mapping.
 
-    All words of the dictionaries and the candidate translations are encoded: the encoder's own vocabulary if it has one
-    (static vectors), otherwise the further words of the lexicon; all in lower case, each word once. Each is encoded
-    with its language; vectors are scaled to unit length, centred and scaled again. The mapping is the orthogonal
-    Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
+    All words of the dictionaries and the candidate translations are encoded. Candidates are the encoder's own
+    vocabulary if it has one (static vectors), otherwise the further words of the lexicon. Words are in lower case, and
+    each is encoded once, with its language. Vectors are scaled to unit length, centred and scaled again. The mapping is
+    the orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
 
     Metrics: ``accuracy@1``, ``accuracy@5`` and ``mrr`` are means over source words, by the best of their translations
     (vecmap, MUSE); ``pair_accuracy@1`` and ``pair_mrr`` are means over pairs (xling-eval, which calls the latter MAP);
@@ -137,9 +165,11 @@ class LexiconInduction(TaskKind[Lexicon]):
     Args:
         name: the task's name.
         items: the dictionaries, or a function that reads them from a ``DataStore``.
-        self_learning: rounds of self-learning.
-        mapping: a name in ``MAPPINGS``.
-        **info: languages (source and target), title, level, corpus, main_metric and version, see ``Task``.
+        self_learning: rounds of self-learning (default 0).
+        mapping: a name in ``MAPPINGS`` (default ``orthogonal``).
+        **info: ``languages``, a source and a target (required), and other attributes of ``Task``: ``title`` (default:
+            the name), ``level`` (``word``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1) and
+            ``identifies``.
     """
 
     items_name = "lexicon"
@@ -179,13 +209,18 @@ class LexiconInduction(TaskKind[Lexicon]):
     def parsed(cls, card: Card, data: DataStore) -> Lexicon:
         """Read the dictionaries in a card's files, and its candidate words."""
         lexicon: Lexicon = super().parsed(card, data)
-        source, target = (_words(card, name, data).texts for name in _word_lists(card))
-        return replace(lexicon, source_words=source, target_words=target)
+        source_list, target_list = _word_lists(card)
+        return replace(
+            lexicon,
+            source_words=_read_word_list(source_list, card, data).texts,
+            target_words=_read_word_list(target_list, card, data).texts,
+        )
 
     def fetch(self, data: DataStore) -> None:
         """Fetch the dictionaries and the word lists."""
         super().fetch(data)
         for name in _word_lists(self.card):
+            # Any other list is generated, or a user's file.
             if name in builtin_cards():
                 data.resolve(builtin_cards()[name])
 
@@ -194,12 +229,10 @@ class LexiconInduction(TaskKind[Lexicon]):
         checksums = super().identity(data)
         for name in _word_lists(self.card):
             if name in builtin_cards():
-                checksums |= {
-                    f"{name}/{path}": sha
-                    for path, sha in data.checksums(builtin_cards()[name]).items()
-                }
+                for path, sha256 in data.checksums(builtin_cards()[name]).items():
+                    checksums[f"{name}/{path}"] = sha256
             elif self.card:
-                checksums[name] = _words(self.card, name, data).sha256
+                checksums[name] = _read_word_list(name, self.card, data).sha256
         return checksums
 
     def written(self, items: Lexicon) -> str:
@@ -228,13 +261,16 @@ class LexiconInduction(TaskKind[Lexicon]):
         self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]
     ) -> Lexicon:
         """Replace the candidates by the encoder's own words."""
-        source, target = (tuple(vocabulary(language)) for language in self.languages)
-        return _lowered(replace(items, source_words=source, target_words=target))
+        source_language, target_language = self.languages
+        source_words = tuple(vocabulary(source_language))
+        target_words = tuple(vocabulary(target_language))
+        return _lowered(replace(items, source_words=source_words, target_words=target_words))
 
     def inputs(self, items: Lexicon) -> list[TextInput]:
         """Return every word of both vocabularies, with its language."""
-        source, target = _vocabularies(items)
-        return [*self._inputs(source, 0), *self._inputs(target, 1)]
+        source_language, target_language = self.languages
+        source_words, target_words = _vocabularies(items)
+        return _inputs(source_words, source_language) + _inputs(target_words, target_language)
 
     def texts(self, items: Lexicon) -> Mapping[str, tuple[str, ...]]:
         """Return each source word of the test pairs, with its translations."""
@@ -243,36 +279,42 @@ class LexiconInduction(TaskKind[Lexicon]):
             translations[word] = (*translations.get(word, (word,)), translation)
         return translations
 
-    def _inputs(self, words: list[str], side: int) -> list[TextInput]:
-        return [TextInput(word, language=self.languages[side]) for word in words]
-
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
         """Map the source words, rank their translations, and average; both protocols do the same."""
-        source, target = (
-            _Space(words, vectors(self._inputs(words, side)))
-            for side, words in enumerate(_vocabularies(items))
-        )
-        train, test = (
-            _rows(pairs, source, target) for pairs in (items.train, dict.fromkeys(items.test))
-        )
+        source_language, target_language = self.languages
+        source_words, target_words = _vocabularies(items)
+        source = _Space(source_words, vectors(_inputs(source_words, source_language)))
+        target = _Space(target_words, vectors(_inputs(target_words, target_language)))
+        train = _rows(items.train, source, target)
+        test = _rows(dict.fromkeys(items.test), source, target)
         if not train.size or not test.size:
             raise EncodingError(
                 f"task {self.name}: the encoder has no vectors for any pair of the dictionary"
             )
+
         device = vectors.device
-        learnt = self_learn(source.vectors, target.vectors, train, self.self_learning, device)
-        mapped, keys = MAPPINGS[self.mapping](source.vectors, target.vectors, learnt)
-        crowding = neighbourhood(keys, mapped, NEIGHBOURS, device)
-        by_csls = ranks(mapped[test[0]], keys, test[1], crowding / 2, device)
-        by_cosine = ranks(mapped[test[0]], keys, test[1], device=device)
-        first, nearest = (_best_by_word(test[0], pair_ranks) for pair_ranks in (by_csls, by_cosine))
-        metrics: dict[str, float | None] = {}
-        for prefix, best in (("", first), ("nn_", nearest)):
-            metrics |= {f"{prefix}accuracy@{k}": accuracy_at(k, [*best.values()]) for k in (1, 5)}
-            metrics[f"{prefix}mrr"] = mean_reciprocal_rank([*best.values()])
-        metrics |= {
-            "pair_accuracy@1": accuracy_at(1, by_csls),
-            "pair_mrr": mean_reciprocal_rank(by_csls),
+        dictionary = self_learn(source.vectors, target.vectors, train, self.self_learning, device)
+        map_spaces = MAPPINGS[self.mapping]
+        mapped_source, mapped_target = map_spaces(source.vectors, target.vectors, dictionary)
+
+        queries = mapped_source[test[0]]
+        crowding = neighbourhood(mapped_target, mapped_source, NEIGHBOURS, device)
+        pair_ranks = ranks(queries, mapped_target, test[1], crowding / 2, device)
+        pair_ranks_by_cosine = ranks(queries, mapped_target, test[1], device=device)
+        rank_of_word = _best_by_word(test[0], pair_ranks)
+        rank_of_word_by_cosine = _best_by_word(test[0], pair_ranks_by_cosine)
+        word_ranks = np.array(list(rank_of_word.values()))
+        word_ranks_by_cosine = np.array(list(rank_of_word_by_cosine.values()))
+
+        metrics: dict[str, float | None] = {
+            "accuracy@1": accuracy_at(1, word_ranks),
+            "accuracy@5": accuracy_at(5, word_ranks),
+            "mrr": mean_reciprocal_rank(word_ranks),
+            "nn_accuracy@1": accuracy_at(1, word_ranks_by_cosine),
+            "nn_accuracy@5": accuracy_at(5, word_ranks_by_cosine),
+            "nn_mrr": mean_reciprocal_rank(word_ranks_by_cosine),
+            "pair_accuracy@1": accuracy_at(1, pair_ranks),
+            "pair_mrr": mean_reciprocal_rank(pair_ranks),
         }
         note = (
             f"CSLS ({NEIGHBOURS} neighbours) among {len(target.words)} words, {self.mapping} mapping from "
@@ -280,72 +322,86 @@ class LexiconInduction(TaskKind[Lexicon]):
             f"(pair_: over covered pairs); out of vocabulary (all-zero vector): {source.n_missing} source, "
             f"{target.n_missing} target words"
         )
+        n_test_words = len({word for word, _ in items.test})
         return Scores(
             metrics,
-            [source.words[row] for row in first],
-            np.array([rank <= 1 for rank in first.values()]),
-            np.ones(len(first)),
-            coverage=len(first) / len({word for word, _ in items.test}),
+            ids=[source.words[row] for row in rank_of_word],
+            scores=(word_ranks <= 1).astype(np.float64),
+            gold=np.ones(len(word_ranks)),
+            coverage=len(word_ranks) / n_test_words,
             notes=(note,),
-            extra={"rank": np.array([*first.values()]), "nn_rank": np.array([*nearest.values()])},
+            extra={"rank": word_ranks, "nn_rank": word_ranks_by_cosine},
         )
 
 
+def _inputs(words: Sequence[str], language: str) -> list[TextInput]:
+    return [TextInput(word, language=language) for word in words]
+
+
 def _word_lists(card: Card | None) -> list[str]:
-    return (
-        [str(card.options["vocabulary"]).replace("{lang}", code) for code in card.languages]
-        if card
-        else []
-    )
+    """Return the names of the lists of candidate words, one for each language; none without a card."""
+    if card is None:
+        return []
+    pattern = str(card.options["vocabulary"])
+    return [pattern.replace("{lang}", language) for language in card.languages]
 
 
-def _words(card: Card, name: str, data: DataStore) -> Corpus:
+def _read_word_list(name: str, card: Card, data: DataStore) -> Corpus:
     generated = {corpus.name: corpus for corpus in generated_corpora()}
-    known: dict[str, Card | GeneratedCorpus] = {**builtin_cards(), **generated}
-    return read_corpus(name, data, known, size=int(card.options.get("vocabulary_size", 0)))
+    corpora: dict[str, Card | GeneratedCorpus] = {**builtin_cards(), **generated}
+    return read_corpus(name, data, corpora, size=int(card.options.get("vocabulary_size", 0)))
 
 
 class _Space:
-    """The words of a vocabulary that have a vector (not all zeros), and their normalised vectors."""
+    """The words of a vocabulary that have a vector (not all zeros), and their normalised vectors.
+
+    Attributes:
+        words: the n words with a vector, in the order of the vocabulary.
+        vectors: the vectors of these words, shape (n, dimensions).
+        row: the row of each word in ``vectors``.
+        n_missing: number of words without a vector.
+    """
 
     def __init__(self, words: list[str], vectors: NDArray[Any]) -> None:
-        known = np.any(vectors != 0, axis=1)
-        if not known.any():
+        has_vector = np.any(vectors != 0, axis=1)
+        if not has_vector.any():
             raise EncodingError(f"the encoder has no vector for any of {len(words)} words")
-        self.words = [word for word, is_known in zip(words, known, strict=True) if is_known]
-        self.vectors = normalise(vectors[known])
+        self.words = [words[row] for row in np.flatnonzero(has_vector).tolist()]
+        self.vectors = normalise(vectors[has_vector])
         self.row = {word: row for row, word in enumerate(self.words)}
         self.n_missing = len(words) - len(self.words)
 
 
 def _lowered(lexicon: Lexicon) -> Lexicon:
-    train, test = (
-        tuple((s.lower(), t.lower()) for s, t in pairs) for pairs in (lexicon.train, lexicon.test)
+    """Return the lexicon with all words in lower case."""
+    return Lexicon(
+        train=tuple((source.lower(), target.lower()) for source, target in lexicon.train),
+        test=tuple((source.lower(), target.lower()) for source, target in lexicon.test),
+        source_words=tuple(word.lower() for word in lexicon.source_words),
+        target_words=tuple(word.lower() for word in lexicon.target_words),
     )
-    source, target = (
-        tuple(word.lower() for word in words)
-        for words in (lexicon.source_words, lexicon.target_words)
-    )
-    return Lexicon(train, test, source, target)
 
 
 def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
-    """All words of each language, without repeats: the candidates in their order, then those of the dictionaries."""
+    """Return the distinct words of the source and of the target: candidates in their order, then dictionary words."""
     pairs = lexicon.train + lexicon.test
-    source = dict.fromkeys([*lexicon.source_words, *(word for word, _ in pairs)])
-    target = dict.fromkeys([*lexicon.target_words, *(word for _, word in pairs)])
-    return list(source), list(target)
+    source_words = [*lexicon.source_words, *(word for word, _ in pairs)]
+    target_words = [*lexicon.target_words, *(word for _, word in pairs)]
+    return list(dict.fromkeys(source_words)), list(dict.fromkeys(target_words))
 
 
 def _rows(pairs: Iterable[WordPair], source: _Space, target: _Space) -> IntArray:
-    """Rows of source and target words, shape (2, n), of the pairs whose words both have a vector."""
-    rows = ((source.row.get(left), target.row.get(right)) for left, right in pairs)
-    return np.array([row for row in rows if None not in row], dtype=np.int64).reshape(-1, 2).T
+    """Return the rows of source and target words, shape (2, n), of the pairs whose words both have a vector."""
+    rows = []
+    for source_word, target_word in pairs:
+        if source_word in source.row and target_word in target.row:
+            rows.append((source.row[source_word], target.row[target_word]))
+    return np.array(rows, dtype=np.int64).reshape(-1, 2).T
 
 
-def _best_by_word(words: IntArray, pair_ranks: IntArray) -> dict[int, int]:
-    """The rank of the best translation of each source word."""
+def _best_by_word(source_rows: IntArray, pair_ranks: IntArray) -> dict[int, int]:
+    """Return the rank of the best translation of each source word, by the word's row."""
     best: dict[int, int] = {}
-    for word, rank in zip(words.tolist(), pair_ranks.tolist(), strict=True):
-        best[word] = min(rank, best.get(word, rank))
+    for row, rank in zip(source_rows.tolist(), pair_ranks.tolist(), strict=True):
+        best[row] = min(rank, best.get(row, rank))
     return best
