@@ -36,7 +36,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         items: a ``Linking`` (mentions and their dictionary) for each fold, or a function that reads them from a
             ``DataStore``.
         **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``phrase``), ``languages``
-            (``("en",)``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1), ``identifies``.
+            (``("en",)``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1) and ``identifies``.
     """
 
     items_name = "linkings"

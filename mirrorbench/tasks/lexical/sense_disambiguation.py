@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.vectors import rounded, unit
-from mirrorbench.data.items import Disambiguation, example_choice
+from mirrorbench.data.items import Disambiguation, Occurrence, example_choice
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 
 if TYPE_CHECKING:
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 class SenseDisambiguation(TaskKind[Disambiguation]):
     """Disambiguation by nearest neighbour among the senses of a word's lemma and part of speech (MirrorWiC, section 4).
 
-    A sense has one vector, of the word in an example of its WordNet entry: "one context example per label"
-    (section 4). The example is the first in WordNet's order; with ``examples=random`` one drawn by ``seed``; with
-    ``examples=all`` the vector is the mean over all examples. If no example has the word, the vector is of the word in
-    "<word> means <definition>" (footnote 3). Under the protocol ``released`` the vector is the mean over all examples
-    and that sentence, with the form of the word to disambiguate, as in the authors' code; an encoder of whole texts
-    gets the definition alone. Similarity is the cosine.
+    A sense has one vector, that of the word in an example of its WordNet entry: "one context example per label"
+    (section 4). The example is the first in WordNet's order or, with ``examples=random``, one drawn by ``seed``; with
+    ``examples=all`` the vector is the mean over all examples. If no example has the word, the vector is that of the
+    word in "<word> means <definition>" (footnote 3). Under the protocol ``released`` the vector is the mean over all
+    examples and that sentence, with the form of the word to disambiguate, as in the authors' code; an encoder of whole
+    texts gets the definition alone. The similarity is the cosine.
 
     Metrics: ``accuracy`` over all words (equal to F1, since each word has one answer), ``accuracy_<corpus>`` for each
     part of the data set, and ``mfs_accuracy`` of the first sense in WordNet's order, the most frequent one, which
@@ -34,7 +35,8 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
     Args:
         name: the task's name.
         items: the words and their senses, or a function that reads them from a ``DataStore``.
-        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``wic``), ``languages``
+            (``("en",)``), ``corpus``, ``main_metric`` (``accuracy``), ``version`` (1) and ``identifies``.
     """
 
     item_class = Disambiguation
@@ -61,32 +63,28 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     def first(self, items: Disambiguation, limit: int) -> Disambiguation:
         """Return the first words, with their senses."""
-        words = items.occurrences[:limit]
-        used = {name for word in words for name in word.contexts or word.candidates}
-        return Disambiguation(
-            words, {name: sense for name, sense in items.senses.items() if name in used}
-        )
+        occurrences = items.occurrences[:limit]
+        names = {name for occurrence in occurrences for name in _names_of_contexts(occurrence)}
+        senses = {name: contexts for name, contexts in items.senses.items() if name in names}
+        return Disambiguation(occurrences, senses)
 
     def check(self, items: Disambiguation) -> None:
         """Check that ids are unique, candidates have contexts, and right senses are candidates."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
-            known = set(occurrence.contexts or occurrence.candidates) <= items.senses.keys()
-            if (
-                not known
-                or not occurrence.gold
-                or not occurrence.gold <= set(occurrence.candidates)
-            ):
+            have_contexts = items.senses.keys() >= set(_names_of_contexts(occurrence))
+            are_candidates = occurrence.gold <= set(occurrence.candidates)
+            if not have_contexts or not occurrence.gold or not are_candidates:
                 raise DataFormatError(
                     f"task {self.name}: the senses of {occurrence.id} do not go together"
                 )
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
         """Return the words, and the contexts of all candidate senses."""
-        contexts = (
-            item for sense in items.senses.values() for item in (*sense.examples, sense.gloss)
-        )
-        return [*(occurrence.target for occurrence in items.occurrences), *contexts]
+        inputs = [occurrence.target for occurrence in items.occurrences]
+        for contexts in items.senses.values():
+            inputs += [*contexts.examples, contexts.gloss]
+        return inputs
 
     def texts(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
         """Return the sentence of each word; examples of senses are not test items."""
@@ -94,58 +92,101 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     def shared(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
         """Return the sentence of each word, and its candidate senses, which stand for its lemma."""
-        return {o.id: (o.target.text, " ".join(o.candidates)) for o in items.occurrences}
+        shared = {}
+        for occurrence in items.occurrences:
+            shared[occurrence.id] = (occurrence.target.text, " ".join(occurrence.candidates))
+        return shared
 
     def senses(self, items: Disambiguation, lemma: str) -> Mapping[TextInput, str]:
         """Return the contexts of a lemma with their sense: words to disambiguate, and examples of senses."""
         senses: dict[TextInput, str] = {}
         for occurrence in items.occurrences:
             sense = min(occurrence.gold)
-            if sense.partition("%")[0] == lemma:
+            if _lemma_of(sense) == lemma:
                 senses.setdefault(occurrence.target, sense)
         for sense, contexts in items.senses.items():
-            if sense.partition("%")[0] == lemma:
-                senses.update(
-                    (example, sense) for example in contexts.examples if example not in senses
-                )
+            if _lemma_of(sense) == lemma:
+                for example in contexts.examples:
+                    senses.setdefault(example, sense)
         return senses
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
         """Find the nearest candidate of each word, and compute the accuracies."""
-        means = []
-        for sense in items.senses.values():
-            examples_only = sense.examples and protocol != "released"
-            contexts = sense.examples if examples_only else (*sense.examples, sense.gloss)
-            means.append(vectors(contexts).astype(np.float64).mean(axis=0))
-        senses, keys = unit(np.stack(means)), {key: row for row, key in enumerate(items.senses)}
-        words = unit(vectors([occurrence.target for occurrence in items.occurrences]))
-        best, similarity = [], []
-        for word, occurrence in zip(words, items.occurrences, strict=True):
-            rows = [keys[name] for name in occurrence.contexts or occurrence.candidates]
-            cosines = rounded(senses[rows] @ word)
-            best.append(
-                occurrence.candidates[int(cosines.argmax())]
-            )  # on ties the most frequent sense
-            similarity.append(float(cosines.max()))
-        hits = np.array(
-            [key in o.gold for key, o in zip(best, items.occurrences, strict=True)],
-            dtype=np.float64,
-        )
-        first = np.array([o.candidates[0] in o.gold for o in items.occurrences])
-        corpora = np.array([occurrence.corpus for occurrence in items.occurrences])
+        row_of_sense = {name: row for row, name in enumerate(items.senses)}
+        sense_vectors = _sense_vectors(items, vectors, with_gloss=protocol == "released")
+        word_vectors = unit(vectors([occurrence.target for occurrence in items.occurrences]))
+
+        predicted = []
+        similarities = []
+        for occurrence, word_vector in zip(items.occurrences, word_vectors, strict=True):
+            rows = [row_of_sense[name] for name in _names_of_contexts(occurrence)]
+            cosines = rounded(sense_vectors[rows] @ word_vector)
+            # On ties argmax takes the first candidate, the most frequent sense.
+            nearest = int(cosines.argmax())
+            predicted.append(occurrence.candidates[nearest])
+            similarities.append(float(cosines[nearest]))
+
+        hits = []
+        hits_of_first_sense = []
+        for occurrence, sense in zip(items.occurrences, predicted, strict=True):
+            hits.append(sense in occurrence.gold)
+            hits_of_first_sense.append(occurrence.candidates[0] in occurrence.gold)
+        scores = np.array(hits, dtype=np.float64)
         metrics: dict[str, float | None] = {
-            "accuracy": float(hits.mean()),
-            "mfs_accuracy": float(first.mean()),
+            "accuracy": float(scores.mean()),
+            "mfs_accuracy": float(np.mean(hits_of_first_sense)),
         }
+        corpora = np.array([occurrence.corpus for occurrence in items.occurrences])
         for corpus in dict.fromkeys(corpora.tolist()):
-            metrics[f"accuracy_{corpus}"] = float(hits[corpora == corpus].mean())
-        counts = [len(sense.examples) for sense in items.senses.values()]
-        note = f"{np.count_nonzero(counts)} of {len(counts)} senses have examples with the word in them"
+            metrics[f"accuracy_{corpus}"] = float(scores[corpora == corpus].mean())
         return Scores(
             metrics,
-            [occurrence.id for occurrence in items.occurrences],
-            hits,
-            np.ones(len(hits)),
-            notes=(f"{note}, at most {max(counts)} each",),
-            extra={"predicted": np.array(best), "similarity": np.array(similarity), "mfs": first},
+            ids=[occurrence.id for occurrence in items.occurrences],
+            scores=scores,
+            gold=np.ones(len(scores)),
+            notes=(_note_on_examples(items),),
+            extra={
+                "predicted": np.array(predicted),
+                "similarity": np.array(similarities),
+                "mfs": np.array(hits_of_first_sense),
+            },
         )
+
+
+def _names_of_contexts(occurrence: Occurrence) -> tuple[str, ...]:
+    """Return the names of the candidates' contexts in ``Disambiguation.senses``, in the order of the candidates."""
+    return occurrence.contexts or occurrence.candidates
+
+
+def _lemma_of(sense: str) -> str:
+    """Return the lemma of a sense key, such as ``bank`` of ``bank%1:14:00::``."""
+    return sense.partition("%")[0]
+
+
+def _sense_vectors(
+    items: Disambiguation, vectors: Vectors, with_gloss: bool
+) -> NDArray[np.float64]:
+    """Return the mean vector of each sense's contexts, of unit length, shape (senses, dimensions).
+
+    Args:
+        items: words and senses.
+        vectors: of all inputs of the task.
+        with_gloss: whether the gloss of a sense with examples is among its contexts; without examples it always is.
+    """
+    means = []
+    for contexts in items.senses.values():
+        inputs = contexts.examples
+        if with_gloss or not inputs:
+            inputs = (*inputs, contexts.gloss)
+        means.append(vectors(inputs).astype(np.float64).mean(axis=0))
+    return unit(np.stack(means))
+
+
+def _note_on_examples(items: Disambiguation) -> str:
+    """Say how many senses have examples, and how many they have at most."""
+    counts = [len(contexts.examples) for contexts in items.senses.values()]
+    n_with_examples = sum(count > 0 for count in counts)
+    return (
+        f"{n_with_examples} of {len(counts)} senses have examples with the word in them, "
+        f"at most {max(counts)} each"
+    )
