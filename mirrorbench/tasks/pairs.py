@@ -15,12 +15,17 @@ from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine, over_subsets, pearson, roc_points, spearman
 
 _PAIRS_AT_ONCE = 8192
+"""Number of pairs whose vectors are copied at once, which bounds the memory of ``CosineTask.cosines``."""
 
 Item = TypeVar("Item", bound=Pair | ContextPair | RatedContexts | ContextChange)
 
 
 class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
-    """Base class of the tasks on pairs, which score the cosine of the two sides."""
+    """Base class of the tasks on pairs, which score the cosine of the two sides.
+
+    A subclass sets ``item_class``, ``level`` and ``main_metric``, and implements ``score`` and ``inputs``, which returns
+    the two sides of each pair one after the other. Its ``score`` calls ``cosines``.
+    """
 
     def check(self, items: Sequence[Item]) -> None:
         """Check that the ids are unique."""
@@ -28,27 +33,34 @@ class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
 
     def texts(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
         """Return the texts of each item, without repeats."""
-        return {
-            item.id: tuple(dict.fromkeys(side.text for side in self.inputs([item])))
-            for item in items
-        }
+        texts = {}
+        for item in items:
+            sides = self.inputs([item])
+            texts[item.id] = tuple(dict.fromkeys(side.text for side in sides))
+        return texts
 
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
-        """Return the cosine of each pair; vectors are taken for ``_PAIRS_AT_ONCE``, of which memory is bounded."""
+        """Return the cosine of each of n pairs, shape (n,)."""
         sides = self.inputs(items)
         cosines = [np.empty(0)]
         for start in range(0, len(sides), 2 * _PAIRS_AT_ONCE):
-            part = sides[start : start + 2 * _PAIRS_AT_ONCE]
-            cosines.append(cosine(vectors(part[::2]), vectors(part[1::2])))
+            chunk = sides[start : start + 2 * _PAIRS_AT_ONCE]
+            cosines.append(cosine(vectors(chunk[::2]), vectors(chunk[1::2])))
         return np.concatenate(cosines)
 
 
 class PairSimilarity(CosineTask[Pair]):
-    """Cosine similarity of two texts against a human judgement; of two languages, the first is that of the left texts.
+    """Cosine similarity of two texts against a human judgement.
 
     Metrics: ``spearman`` and ``pearson`` over all pairs, as the papers report them; where the set has parts, also
     ``spearman_mean`` and ``spearman_wmean``: within each part, then averaged plainly or weighted by size (the three
     readings of an STS score differ by several points).
+
+    Args:
+        name: the task's name.
+        items: ``Pair`` objects, or a function that reads them from a ``DataStore``.
+        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``sentence`` and ``main_metric``
+            ``spearman``. Of two ``languages`` the first is that of the left texts, the second that of the right ones.
     """
 
     item_class = Pair
@@ -57,20 +69,24 @@ class PairSimilarity(CosineTask[Pair]):
     main_metric = "spearman"
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
-        """Return both texts of each pair; with two languages each has its own."""
-        left, right = self.languages if len(self.languages) == 2 else ("", "")
-        known: dict[tuple[str, str], TextInput] = {}  # a text may be in thousands of pairs
+        """Return both texts of each pair, the left one first; in a task of two languages each has its language."""
+        left_language = ""
+        right_language = ""
+        if len(self.languages) == 2:
+            left_language, right_language = self.languages
+        # A text may be in thousands of pairs: make its input once.
+        inputs_by_text: dict[tuple[str, str], TextInput] = {}
 
-        def side(text: str, language: str) -> TextInput:
-            key = text, language
-            if key not in known:
-                known[key] = TextInput(text, language=language)
-            return known[key]
+        def input_of(text: str, language: str) -> TextInput:
+            key = (text, language)
+            if key not in inputs_by_text:
+                inputs_by_text[key] = TextInput(text, language=language)
+            return inputs_by_text[key]
 
         inputs = []
         for pair in items:
-            inputs.append(side(pair.left, left))
-            inputs.append(side(pair.right, right))
+            inputs.append(input_of(pair.left, left_language))
+            inputs.append(input_of(pair.right, right_language))
         return inputs
 
     def texts(self, items: Sequence[Pair]) -> Mapping[str, tuple[str, ...]]:
@@ -82,21 +98,17 @@ class PairSimilarity(CosineTask[Pair]):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score cosines by their correlations with the judgements; the protocol makes no difference."""
-        cosines, gold = (
-            self.cosines(items, vectors),
-            np.array([pair.gold for pair in items], dtype=np.float64),
-        )
+        cosines = self.cosines(items, vectors)
+        gold = np.array([pair.gold for pair in items], dtype=np.float64)
         metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
         subsets = [pair.subset for pair in items]
         if len(set(subsets)) > 1:
-            metrics["spearman_mean"], metrics["spearman_wmean"] = over_subsets(
-                spearman, cosines, gold, subsets
-            )
-        notes = (
-            ()
-            if metrics["spearman"] is not None
-            else ("all similarities are equal: correlations are undefined",)
-        )
+            mean, weighted_mean = over_subsets(spearman, cosines, gold, subsets)
+            metrics["spearman_mean"] = mean
+            metrics["spearman_wmean"] = weighted_mean
+        notes: tuple[str, ...] = ()
+        if metrics["spearman"] is None:
+            notes = ("all similarities are equal: correlations are undefined",)
         return Scores(metrics, [pair.id for pair in items], cosines, gold, notes=notes)
 
 
@@ -105,6 +117,11 @@ class PairClassification(PairSimilarity):
 
     Metric: ``auc``, the area under the ROC curve (Mirror-BERT, section 3, footnote 4). The points of the curve are
     stored beside the predictions (``roc_fpr``, ``roc_tpr``, ``roc_thresholds``).
+
+    Args:
+        name: the task's name.
+        items: ``Pair`` objects whose ``gold`` is 0 or 1, or a function that reads them from a ``DataStore``.
+        **info: as for ``PairSimilarity``, with ``auc`` as the default of ``main_metric``.
     """
 
     main_metric = "auc"
@@ -119,11 +136,12 @@ class PairClassification(PairSimilarity):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score cosines by their separation of the labels; the protocol makes no difference."""
-        cosines, gold = (
-            self.cosines(items, vectors),
-            np.array([pair.gold for pair in items], dtype=np.float64),
-        )
-        metrics = {"auc": auc(cosines, gold)}
+        cosines = self.cosines(items, vectors)
+        gold = np.array([pair.gold for pair in items], dtype=np.float64)
         return Scores(
-            metrics, [pair.id for pair in items], cosines, gold, extra=roc_points(cosines, gold)
+            {"auc": auc(cosines, gold)},
+            ids=[pair.id for pair in items],
+            scores=cosines,
+            gold=gold,
+            extra=roc_points(cosines, gold),
         )

@@ -30,19 +30,23 @@ from mirrorbench.tasks.thresholds import (
 TUNED_ON = "dev"
 """The split on which the threshold is chosen."""
 SAME = 1e-4
-"""Largest distance of cosines from 1 at which both words are taken to have the vector of their text."""
+"""Largest distance of all cosines from 1 at which the words are taken to have the vector of their text."""
 
 Item = TypeVar("Item", bound=ContextPair | RatedContexts | ContextChange)
 
 
 class ContextTask(CosineTask[Item], Generic[Item]):
-    """Base class of the tasks on pairs of words in context."""
+    """Base class of the tasks on pairs of words in context.
+
+    A subclass sets ``item_class`` and ``main_metric``, and implements ``score``. Items that hold no single pair in
+    ``left`` and ``right`` need ``pairs`` too.
+    """
 
     level = "wic"
 
     @staticmethod
     def pairs(items: Sequence[Any]) -> Sequence[Any]:
-        """Return the pairs of words of which the items consist."""
+        """Return the pairs of words of the items, in order; by default each item is a pair."""
         return items
 
     def check(self, items: Sequence[Item]) -> None:
@@ -56,19 +60,21 @@ class ContextTask(CosineTask[Item], Generic[Item]):
                     )
 
     def inputs(self, items: Sequence[Item]) -> list[TextInput]:
-        """Return both words of each pair."""
-        return [side for pair in self.pairs(items) for side in (pair.left, pair.right)]
+        """Return both words of each pair, the left one first."""
+        inputs = []
+        for pair in self.pairs(items):
+            inputs += [pair.left, pair.right]
+        return inputs
 
     def shared(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
         """Return the texts and the target words of each item."""
-        return {
-            item.id: tuple(
-                dict.fromkeys(
-                    text for side in self.inputs([item]) for text in (side.text, side.target)
-                )
-            )
-            for item in items
-        }
+        shared = {}
+        for item in items:
+            texts: list[str] = []
+            for side in self.inputs([item]):
+                texts += [side.text, side.target]
+            shared[item.id] = tuple(dict.fromkeys(texts))
+        return shared
 
     def contents(self, items: Sequence[Item]) -> Mapping[str, tuple[str, ...]]:
         """Return the texts and the target words of each item."""
@@ -82,8 +88,12 @@ class WordInContext(ContextTask[ContextPair]):
     ``paper`` searches all thresholds, ``released`` goes down in steps of 0.01 as the authors' code does.
 
     Args:
-        name, items, **info: as for ``TaskKind``; main_metric is undefined where its split has no labels.
-        answers: the organisers' words for no and yes, for the submission of a test split without labels.
+        name: the task's name.
+        items: ``ContextPair`` objects, or a function that reads them from a ``DataStore``.
+        answers: the organisers' words for no and yes, for the submission of a test split without labels; by default
+            ``F`` and ``T``.
+        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
+            ``test_accuracy``. The main metric is undefined where its split has no labels.
     """
 
     item_class = ContextPair
@@ -110,29 +120,33 @@ class WordInContext(ContextTask[ContextPair]):
     ) -> Scores:
         """Score cosines by the best threshold of the development split, on each labelled split."""
         cosines = self.cosines(items, vectors)
-        gold = np.array(
-            [np.nan if pair.label is None else pair.label for pair in items], dtype=np.float64
-        )
+        labels = [np.nan if pair.label is None else pair.label for pair in items]
+        gold = np.array(labels, dtype=np.float64)
         splits = np.array([pair.split for pair in items])
-        labelled = [
-            str(s) for s in dict.fromkeys(splits.tolist()) if not np.isnan(gold[splits == s]).any()
-        ]
+        labelled_splits = []
+        for split in dict.fromkeys(splits.tolist()):
+            if not np.isnan(gold[splits == split]).any():
+                labelled_splits.append(split)
+
         search = stepped_threshold if protocol == "released" else exact_threshold
         on_dev = splits == TUNED_ON
         threshold = search(cosines[on_dev], gold[on_dev])
         # The released code mistakes a threshold of exactly 0 for none, and then searches forever.
         has_threshold = protocol != "released" or threshold != 0
+
         metrics: dict[str, float | None] = {}
-        for split in labelled:
-            here = splits == split
-            metrics[f"{split}_accuracy"] = (
-                accuracy(cosines[here], gold[here], threshold) if has_threshold else None
-            )
-            metrics[f"{split}_auc"] = auc(cosines[here], gold[here])
+        for split in labelled_splits:
+            in_split = splits == split
+            split_accuracy = None
+            if has_threshold:
+                split_accuracy = accuracy(cosines[in_split], gold[in_split], threshold)
+            metrics[f"{split}_accuracy"] = split_accuracy
+            metrics[f"{split}_auc"] = auc(cosines[in_split], gold[in_split])
         metrics["threshold"] = threshold if has_threshold else None
         metrics.setdefault(self.main_metric, None)
+
         notes = []
-        if labelled == [TUNED_ON]:
+        if labelled_splits == [TUNED_ON]:
             notes.append(
                 f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items"
             )
@@ -141,16 +155,20 @@ class WordInContext(ContextTask[ContextPair]):
                 "the best threshold is exactly 0, which the released code takes for none: no accuracy"
             )
         notes += notes_on_choice(int(on_dev.sum()))
+
         predictions = (cosines > threshold).astype(np.int8)
-        secret = predictions[splits == "test"] if has_threshold and "test" not in labelled else ()
+        submission = ""
+        if has_threshold and "test" not in labelled_splits:
+            test_predictions = predictions[splits == "test"]
+            submission = "".join(f"{self._answers[label]}\n" for label in test_predictions)
         return Scores(
             metrics,
-            [pair.id for pair in items],
-            cosines,
-            gold,
+            ids=[pair.id for pair in items],
+            scores=cosines,
+            gold=gold,
             notes=tuple(notes),
             extra={"predictions": predictions, "splits": splits},
-            submission="".join(f"{self._answers[answer]}\n" for answer in secret),
+            submission=submission,
         )
 
 
@@ -158,6 +176,12 @@ class UsageSimilarity(ContextTask[RatedContexts]):
     """Cosine of two uses of a word against human ratings of their similarity (MirrorWiC, section 4).
 
     Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs.
+
+    Args:
+        name: the task's name.
+        items: ``RatedContexts`` objects, or a function that reads them from a ``DataStore``.
+        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
+            ``spearman``.
     """
 
     item_class = RatedContexts
@@ -167,9 +191,10 @@ class UsageSimilarity(ContextTask[RatedContexts]):
         self, items: Sequence[RatedContexts], vectors: Vectors, protocol: str = "paper"
     ) -> Scores:
         """Score cosines by their correlations with the ratings; the protocol makes no difference."""
-        cosines, gold = self.cosines(items, vectors), np.array([pair.rating for pair in items])
-        metrics = {"spearman": spearman(cosines, gold), "pearson": pearson(cosines, gold)}
-        return Scores(metrics, [pair.id for pair in items], cosines, gold)
+        cosines = self.cosines(items, vectors)
+        ratings = np.array([pair.rating for pair in items])
+        metrics = {"spearman": spearman(cosines, ratings), "pearson": pearson(cosines, ratings)}
+        return Scores(metrics, [pair.id for pair in items], cosines, ratings)
 
 
 class SimilarityChange(ContextTask[ContextChange]):
@@ -180,7 +205,14 @@ class SimilarityChange(ContextTask[ContextChange]):
     together: ``subtask2_pearson``, ``subtask2_spearman`` and their ``subtask2_harmonic_mean``, the organisers' measure.
     Undefined for an encoder whose vectors of both words of a context are the same, that of the text.
 
-    The stored scores are the changes; ``similarities``, shape (n, 2), is stored beside them.
+    The stored scores are the changes of the n items; their ``similarities`` and ``ratings``, each of shape (n, 2), are
+    stored beside them.
+
+    Args:
+        name: the task's name.
+        items: ``ContextChange`` objects, or a function that reads them from a ``DataStore``.
+        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
+            ``subtask1_spearman``.
     """
 
     item_class = ContextChange
@@ -189,31 +221,44 @@ class SimilarityChange(ContextTask[ContextChange]):
     @staticmethod
     def pairs(items: Sequence[ContextChange]) -> Sequence[RatedContexts]:
         """Return the first and the second context of each item."""
-        return [pair for item in items for pair in (item.first, item.second)]
+        pairs = []
+        for item in items:
+            pairs += [item.first, item.second]
+        return pairs
 
     def score(
         self, items: Sequence[ContextChange], vectors: Vectors, protocol: str = "paper"
     ) -> Scores:
         """Score similarities and changes by their correlations; the protocol makes no difference."""
-        similarities, ratings = (
-            self.cosines(items, vectors),
-            np.array([pair.rating for pair in self.pairs(items)]),
-        )
+        similarities = self.cosines(items, vectors)
+        ratings = np.array([pair.rating for pair in self.pairs(items)])
         notes: tuple[str, ...] = ()
         if np.abs(1 - similarities).max() < SAME:
             notes = (
                 "the encoder gives both words of a text the same vector: there is nothing to correlate",
             )
             similarities = np.ones_like(similarities)
-        changes, gold = (rounded(values[1::2] - values[::2]) for values in (similarities, ratings))
-        linear, ranks = pearson(similarities, ratings), spearman(similarities, ratings)
+        # First and second contexts of the items alternate.
+        changes = rounded(similarities[1::2] - similarities[::2])
+        rated_changes = rounded(ratings[1::2] - ratings[::2])
+        similarity_pearson = pearson(similarities, ratings)
+        similarity_spearman = spearman(similarities, ratings)
         metrics = {
-            "subtask1_uncentred_pearson": uncentred_pearson(changes, gold),
-            "subtask1_pearson": pearson(changes, gold),
-            "subtask1_spearman": spearman(changes, gold),
-            "subtask2_pearson": linear,
-            "subtask2_spearman": ranks,
-            "subtask2_harmonic_mean": harmonic_mean(linear, ranks),
+            "subtask1_uncentred_pearson": uncentred_pearson(changes, rated_changes),
+            "subtask1_pearson": pearson(changes, rated_changes),
+            "subtask1_spearman": spearman(changes, rated_changes),
+            "subtask2_pearson": similarity_pearson,
+            "subtask2_spearman": similarity_spearman,
+            "subtask2_harmonic_mean": harmonic_mean(similarity_pearson, similarity_spearman),
         }
-        extra = {"similarities": similarities.reshape(-1, 2), "ratings": ratings.reshape(-1, 2)}
-        return Scores(metrics, [item.id for item in items], changes, gold, notes=notes, extra=extra)
+        return Scores(
+            metrics,
+            ids=[item.id for item in items],
+            scores=changes,
+            gold=rated_changes,
+            notes=notes,
+            extra={
+                "similarities": similarities.reshape(-1, 2),
+                "ratings": ratings.reshape(-1, 2),
+            },
+        )
