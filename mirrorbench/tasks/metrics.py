@@ -15,10 +15,12 @@ from mirrorbench.tasks.thresholds import exact_threshold as exact_threshold  # i
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
     """Return row-wise cosines of two arrays of shape (n, d), ``rounded``; 0 where a vector is zero."""
-    x, y = left.astype(np.float64), right.astype(np.float64)
+    x = left.astype(np.float64)
+    y = right.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)
     products: NDArray[np.float64] = np.einsum("nd,nd->n", x, y)
-    return rounded(np.divide(products, norms, out=np.zeros_like(products), where=norms > 0))
+    cosines = np.divide(products, norms, out=np.zeros_like(products), where=norms > 0)
+    return rounded(cosines)
 
 
 def spearman(scores: ArrayLike, gold: ArrayLike) -> float | None:
@@ -38,7 +40,9 @@ def pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
 def _if_defined(
     correlate: Callable[..., tuple[float, float]], scores: ArrayLike, gold: ArrayLike
 ) -> float | None:
-    x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    """Return a correlation of two arrays of shape (n,); ``None`` for fewer than two items or a constant side."""
+    x = np.asarray(scores, dtype=np.float64)
+    y = np.asarray(gold, dtype=np.float64)
     if len(x) < 2 or np.ptp(x) == 0 or np.ptp(y) == 0:
         return None
     return float(correlate(x, y)[0])
@@ -49,15 +53,16 @@ def uncentred_pearson(scores: ArrayLike, gold: ArrayLike) -> float | None:
 
     The measure of SemEval-2020 task 3 (CoSimLex), where zero means no change.
     """
-    x, y = np.asarray(scores, dtype=np.float64), np.asarray(gold, dtype=np.float64)
+    x = np.asarray(scores, dtype=np.float64)
+    y = np.asarray(gold, dtype=np.float64)
     norm = float(np.linalg.norm(x) * np.linalg.norm(y))
     return float(x @ y) / norm if norm > 0 else None
 
 
 def mean(scores: Any, gold: Any) -> float:
-    """Return the mean of the values of items, whatever their gold.
+    """Return the mean of the scores of items; ``gold`` is not used.
 
-    A metric that is registered with this function is the mean of its items' scores, and is tested as one.
+    A metric that is registered with this function is tested as a mean over items.
     """
     return float(np.mean(scores))
 
@@ -75,16 +80,25 @@ def over_subsets(
     gold: NDArray[np.float64],
     subsets: list[str],
 ) -> tuple[float | None, float | None]:
-    """Return a correlation averaged over subsets, plain and weighted by size; ``None`` if undefined in one."""
-    names = np.asarray(subsets)
-    masks = [names == name for name in dict.fromkeys(subsets)]
-    values = [correlate(scores[inside], gold[inside]) for inside in masks]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
-        return None, None
-    return float(np.mean(known)), float(
-        np.average(known, weights=[int(inside.sum()) for inside in masks])
-    )
+    """Return the mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one.
+
+    Args:
+        correlate: such as ``spearman``.
+        scores: of n items, shape (n,).
+        gold: likewise.
+        subsets: the name of each item's subset; the items of one need not be adjacent.
+    """
+    subset_of_item = np.asarray(subsets)
+    values = []
+    sizes = []
+    for name in dict.fromkeys(subsets):
+        in_subset = subset_of_item == name
+        value = correlate(scores[in_subset], gold[in_subset])
+        if value is None:
+            return None, None
+        values.append(value)
+        sizes.append(int(in_subset.sum()))
+    return float(np.mean(values)), float(np.average(values, weights=sizes))
 
 
 def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
@@ -92,16 +106,22 @@ def auc(scores: ArrayLike, gold: ArrayLike) -> float | None:
     from sklearn.metrics import roc_auc_score
 
     labels = np.asarray(gold)
-    return (
-        float(roc_auc_score(labels, scores)) if 0 < np.count_nonzero(labels) < len(labels) else None
-    )
+    n_positive = np.count_nonzero(labels)
+    if n_positive in (0, len(labels)):
+        return None
+    return float(roc_auc_score(labels, scores))
 
 
 def roc_points(scores: ArrayLike, gold: ArrayLike) -> dict[str, NDArray[np.float64]]:
     """Return the ROC curve: ``roc_fpr``, ``roc_tpr`` and ``roc_thresholds`` (falling, the first infinite)."""
     from sklearn.metrics import roc_curve
 
-    return dict(zip(("roc_fpr", "roc_tpr", "roc_thresholds"), roc_curve(gold, scores), strict=True))
+    false_positive_rates, true_positive_rates, thresholds = roc_curve(gold, scores)
+    return {
+        "roc_fpr": false_positive_rates,
+        "roc_tpr": true_positive_rates,
+        "roc_thresholds": thresholds,
+    }
 
 
 def accuracy_at(k: int, ranks: ArrayLike) -> float:
@@ -110,7 +130,7 @@ def accuracy_at(k: int, ranks: ArrayLike) -> float:
 
 
 def mean_reciprocal_rank(ranks: ArrayLike) -> float:
-    """Return the mean of 1 / rank; ranks start at 1, and that of a missing answer is infinite."""
+    """Return the mean of 1 / rank; ranks start at 1, and a missing answer has an infinite rank."""
     return float(np.mean(1 / np.asarray(ranks, dtype=np.float64)))
 
 

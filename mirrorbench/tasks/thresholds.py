@@ -9,14 +9,12 @@ from numpy.typing import ArrayLike, NDArray
 
 STEP = 0.01
 """Step of the released code's threshold search."""
-
-
 FEW = 100
 """Number of items from which a threshold is certain enough: with 50, .168 of equal encoders differ at .05."""
 
 
 def notes_on_choice(n: int) -> list[str]:
-    """Return a note where a threshold is chosen on only ``n`` items."""
+    """Return a note if a threshold is chosen on fewer than ``FEW`` items."""
     if n >= FEW:
         return []
     return [
@@ -33,37 +31,47 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     """Return the threshold with the best accuracy; among equally good ones the highest.
 
     It lies midway between two neighbouring scores, just below the lowest (all predicted 1), or on the highest (all 0).
+
+    Args:
+        scores: one or more scores, shape (n,).
+        gold: their labels, 0 or 1, shape (n,).
     """
-    distinct, correct = _correct_above(scores, gold)
-    return _best_cut(distinct, correct)
+    distinct, n_correct = _correct_above(scores, gold)
+    return _best_cut(distinct, n_correct)
 
 
 def f1_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     """Return the threshold with the best F1 of label 1; among equally good ones the highest, as in ``exact_threshold``."""
     labels = np.asarray(gold, dtype=bool)
     distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
-    found = np.bincount(group[labels], minlength=len(distinct))
-    predicted = np.bincount(group, minlength=len(distinct))
-    found_above, predicted_above = (
-        np.concatenate([np.cumsum(counts[::-1])[::-1], [0]]) for counts in (found, predicted)
-    )
-    n = predicted_above + np.count_nonzero(labels)
-    return _best_cut(distinct, 2 * found_above / np.maximum(n, 1))
+    n_positives = _at_or_above(np.bincount(group[labels], minlength=len(distinct)))
+    n_predicted = _at_or_above(np.bincount(group, minlength=len(distinct)))
+    # F1 = 2 true positives / (predicted positives + positives)
+    denominator = n_predicted + np.count_nonzero(labels)
+    return _best_cut(distinct, 2 * n_positives / np.maximum(denominator, 1))
+
+
+def _at_or_above(counts: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return for i = 0..m the sum of the m counts from the i-th on."""
+    return np.concatenate([np.cumsum(counts[::-1])[::-1], [0]])
 
 
 def _best_cut(distinct: NDArray[np.float64], value: NDArray[Any]) -> float:
-    """The threshold of the best value; among equally good ones the highest.
+    """Return the threshold of the best value; among equally good ones the highest.
 
     Args:
         distinct: the m distinct scores, rising.
-        value: for i = 0..m the value with predictions of 1 from the i-th score on.
+        value: for i = 0..m the value of predicting 1 from the i-th score on, shape (m + 1,).
     """
     low, high = distinct[:-1], distinct[1:]
     middle = low + (high - low) / 2
     # Nothing lies midway between adjacent floating-point numbers.
     between = np.where(middle < high, middle, low)
-    cuts = np.concatenate([[np.nextafter(distinct[0], -np.inf)], between, distinct[-1:]])
-    return float(cuts[::-1][np.argmax(value[::-1])])
+    below_all = np.nextafter(distinct[0], -np.inf)
+    thresholds = np.concatenate([[below_all], between, [distinct[-1]]])
+    # argmax returns the first maximum, and the highest threshold is wanted: search from the end.
+    best_from_end = np.argmax(value[::-1])
+    return float(thresholds[::-1][best_from_end])
 
 
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
@@ -71,24 +79,29 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
     The highest score itself is taken only if no step classifies any item correctly.
     """
-    distinct, correct = _correct_above(scores, gold)
-    best, most = float(distinct[-1]), 0
-    threshold = best - STEP
+    distinct, n_correct = _correct_above(scores, gold)
+    best_threshold = float(distinct[-1])
+    most_correct = 0
+    threshold = best_threshold - STEP
     while threshold >= distinct[0]:
-        right = int(correct[np.searchsorted(distinct, threshold, side="right")])
-        if right > most:
-            best, most = threshold, right
+        first_above = np.searchsorted(distinct, threshold, side="right")
+        correct = int(n_correct[first_above])
+        if correct > most_correct:
+            best_threshold = threshold
+            most_correct = correct
         threshold -= STEP
-    return best
+    return best_threshold
 
 
 def _correct_above(
     scores: ArrayLike, gold: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the m distinct scores, rising, and for i = 0..m the correct predictions with 1 from the i-th on."""
+    """Return the m distinct scores, rising, and for i = 0..m how many items are correct with 1 from the i-th on."""
     labels = np.asarray(gold, dtype=bool)
     distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     positives = np.bincount(group[labels], minlength=len(distinct))
     negatives = np.bincount(group[~labels], minlength=len(distinct))
+    # Predicting 1 for all items is correct for the positives; each score that moves below the threshold gains its
+    # negatives and loses its positives.
     gained = np.concatenate([[0], np.cumsum(negatives - positives)])
     return distinct, np.count_nonzero(labels) + gained

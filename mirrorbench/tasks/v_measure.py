@@ -7,13 +7,16 @@ The harmonic mean of homogeneity and completeness. With entropies H of labels C 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 Codes = NDArray[np.intp]
+
+_DIGITS = 12
+"""Decimals of entropies that are kept; further ones are rounding errors."""
 
 
 def v_measure(clusters: Any, labels: Any) -> float | None:
@@ -34,15 +37,16 @@ def v_measure(clusters: Any, labels: Any) -> float | None:
 
 def of_each_clustering(clusters: Any, labels: Any) -> FloatArray:
     """Return the V-measure of each clustering, shape (clusterings,); empty without items."""
-    n = np.array([len(labels)])
-    if not n[0]:
+    if not len(labels):
         return np.empty(0)
-    return np.array(
-        [
-            _from_sums(n, *(np.array([_sum(np.bincount(codes))]) for codes in both))[0]
-            for both in _numbered(clusters, labels)
-        ]
-    )
+    n_items = np.array([len(labels)])
+    values = []
+    for clustering in _clusterings(clusters, labels):
+        label_sum = _sum_n_log_n(np.bincount(clustering.labels))
+        cluster_sum = _sum_n_log_n(np.bincount(clustering.clusters))
+        pair_sum = _sum_n_log_n(np.bincount(clustering.pairs))
+        values += _from_sums(n_items, label_sum, cluster_sum, pair_sum).tolist()
+    return np.array(values)
 
 
 def without_groups(clusters: Any, labels: Any, groups: Codes) -> FloatArray:
@@ -55,63 +59,90 @@ def without_groups(clusters: Any, labels: Any, groups: Codes) -> FloatArray:
         labels: likewise.
         groups: the number of each item's group, from 0, shape (n,).
     """
-    n_left = len(labels) - np.bincount(groups)
-    of_each = [
-        _from_sums(n_left, *(_sums_without(codes, groups) for codes in both))
-        for both in _numbered(clusters, labels)
-    ]
-    means: FloatArray = np.mean(of_each, axis=0)
+    n_remaining = len(labels) - np.bincount(groups)
+    values = []
+    for clustering in _clusterings(clusters, labels):
+        label_sums = _sums_without(clustering.labels, groups)
+        cluster_sums = _sums_without(clustering.clusters, groups)
+        pair_sums = _sums_without(clustering.pairs, groups)
+        values.append(_from_sums(n_remaining, label_sums, cluster_sums, pair_sums))
+    means: FloatArray = np.mean(values, axis=0)
     return means
 
 
-def _numbered(clusters: Any, labels: Any) -> Iterator[tuple[Codes, Codes, Codes]]:
-    """Yield for each clustering the label, the cluster, and the pair of both of each item, numbered from 0."""
-    of_labels = np.unique(labels, return_inverse=True)[1]
+class _Clustering(NamedTuple):
+    """The labels and clusters of n items, numbered from 0, each of shape (n,)."""
+
+    labels: Codes
+    """The label of each item."""
+    clusters: Codes
+    """The cluster of each item."""
+    pairs: Codes
+    """The pair of label and cluster of each item."""
+
+
+def _clusterings(clusters: Any, labels: Any) -> Iterator[_Clustering]:
+    """Yield each clustering."""
+    _, label_codes = np.unique(labels, return_inverse=True)
     columns = np.asarray(clusters)
-    for column in columns.T if columns.ndim == 2 else [columns]:
-        of_clusters = np.unique(column, return_inverse=True)[1]
-        pairs = of_labels * (of_clusters.max() + 1) + of_clusters
-        yield of_labels, of_clusters, np.unique(pairs, return_inverse=True)[1]
+    if columns.ndim == 1:
+        columns = columns[:, None]
+    for column in columns.T:
+        _, cluster_codes = np.unique(column, return_inverse=True)
+        pair_numbers = label_codes * (cluster_codes.max() + 1) + cluster_codes
+        _, pair_codes = np.unique(pair_numbers, return_inverse=True)
+        yield _Clustering(label_codes, cluster_codes, pair_codes)
 
 
-def _sum(counts: NDArray[Any]) -> float:
-    """The sum of n log n over counts: with n items in all, log n less an n-th of it is their entropy."""
+def _sum_n_log_n(counts: NDArray[Any]) -> float:
+    """Return the sum of n log n over counts.
+
+    It gives the entropy of the counts: with N items in all, log N minus the N-th part of the sum.
+    """
     from scipy.special import xlogy
 
     return float(xlogy(counts, counts).sum())
 
 
 def _sums_without(codes: Codes, groups: Codes) -> FloatArray:
-    """``_sum`` of the counts of codes without each group, shape (groups,), in time that grows with the items."""
+    """Return ``_sum_n_log_n`` of the counts of codes without each group, shape (groups,).
+
+    The time grows with the items, not with items times groups.
+    """
     from scipy.special import xlogy
 
     counts = np.bincount(codes)
-    # Each group takes items of few codes away, so that only these counts change.
-    taken, n_taken = np.unique(np.stack([groups, codes]), axis=1, return_counts=True)
-    group, code = taken
+    # Leaving out a group changes the counts of few codes, those of its items: update the sum by these alone.
+    (group, code), n_removed = np.unique(np.stack([groups, codes]), axis=1, return_counts=True)
     before = counts[code]
-    left = before - n_taken
-    changes: FloatArray = xlogy(left, left) - xlogy(before, before)
-    sums = np.full(groups.max() + 1, _sum(counts))
+    after = before - n_removed
+    changes: FloatArray = xlogy(after, after) - xlogy(before, before)
+    sums = np.full(groups.max() + 1, _sum_n_log_n(counts))
     sums += np.bincount(group, changes)
     return sums
 
 
 def _from_sums(
-    n: NDArray[Any], of_labels: FloatArray, of_clusters: FloatArray, of_pairs: FloatArray
+    n_items: NDArray[Any],
+    label_sums: FloatArray | float,
+    cluster_sums: FloatArray | float,
+    pair_sums: FloatArray | float,
 ) -> FloatArray:
-    """V-measures from numbers of items and from sums of n log n; NaN without items."""
-    known = np.where(n > 0, n, np.nan)
-    labels, clusters, pairs = (
-        np.log(known) - sums / known for sums in (of_labels, of_clusters, of_pairs)
-    )
-    entropies = (labels + clusters).round(_DIGITS)
-    shared = (labels + clusters - pairs).round(_DIGITS)
-    values: FloatArray = np.divide(
-        2 * shared, entropies, out=np.where(np.isnan(entropies), np.nan, 1.0), where=entropies > 0
-    )
+    """Return the V-measure of each of m sets of items, shape (m,); NaN without items.
+
+    Args:
+        n_items: the number of items of each set, shape (m,).
+        label_sums: ``_sum_n_log_n`` of the counts of labels in each set, shape (m,).
+        cluster_sums: the same of clusters.
+        pair_sums: the same of pairs of label and cluster.
+    """
+    n = np.where(n_items > 0, n_items, np.nan)
+    label_entropy = np.log(n) - label_sums / n
+    cluster_entropy = np.log(n) - cluster_sums / n
+    joint_entropy = np.log(n) - pair_sums / n
+    total = (label_entropy + cluster_entropy).round(_DIGITS)
+    mutual_information = (label_entropy + cluster_entropy - joint_entropy).round(_DIGITS)
+    # Without any entropy there is one label and one cluster, which agree: 1.
+    default = np.where(np.isnan(total), np.nan, 1.0)
+    values: FloatArray = np.divide(2 * mutual_information, total, out=default, where=total > 0)
     return values
-
-
-_DIGITS = 12
-"""Digits of entropies; the others are errors of rounding."""
