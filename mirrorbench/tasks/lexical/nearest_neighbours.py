@@ -42,11 +42,12 @@ UNIT_BYTES = 256 << 20
 KEPT_KEYS_BYTES = 4 << 30
 """Most memory for keys that stay on a GPU during a search; larger ones are moved there in blocks."""
 
-_EXACT_ROWS = 16  # queries whose candidates a CPU scores again together; few, to fit into its cache
-_NEVER = 1e30  # penalty that excludes a key; fits into float32
-_SPARE = (
-    16  # candidates beyond k that are scored again, since float32 may confuse those near rank k
-)
+_EXACT_ROWS = 16
+"""Number of queries whose candidates a CPU scores again together; few, so that they fit into its cache."""
+_NEVER = 1e30
+"""Penalty that excludes a key; fits into float32."""
+_SPARE = 16
+"""Number of candidates beyond k that are scored again, since float32 may confuse those near rank k."""
 
 
 def topk(
@@ -57,45 +58,55 @@ def topk(
     penalty: Floats | None = None,
     device: str = "cpu",
 ) -> tuple[IntArray, NDArray[np.float64]]:
-    """Return indices and similarities of the k most similar keys of each query, best first, of shape (n, min(k, m)).
+    """Return the k most similar keys of each query, best first.
 
-    ``queries`` are of shape (n, d), ``keys`` (m, d); ``penalty``, shape (m,), is subtracted from the similarity of each
-    key. ``similarity`` is ``cosine`` (0 for a zero vector) or ``dot``. ``UsageError`` for an unknown similarity, no
-    keys, or ``k`` below 1.
+    Args:
+        queries: vectors of shape (n, d).
+        keys: vectors of shape (m, d).
+        k: number of neighbours.
+        similarity: ``cosine`` (0 for a zero vector) or ``dot``.
+        penalty: subtracted from the similarity of each key, shape (m,).
+        device: torch device of the computation.
+
+    Returns:
+        Indices of keys, and their similarities less penalties, each of shape (n, min(k, m)).
+
+    Raises:
+        UsageError: an unknown similarity, no keys, or ``k`` below 1.
     """
     _check(keys, k, similarity)
     k = min(k, len(keys))
-    first = _first_equal(keys) if penalty is None else np.arange(len(keys))
-    repeated = first != np.arange(len(keys))
-    excluded = np.where(repeated, _NEVER, 0.0) if repeated.any() else penalty
-    grouped = np.argsort(first, kind="stable")  # equal keys stand together
-    groups = first[grouped]
+
+    # Equal keys are equally similar to a query. Only the first of them is searched for, and then stands for its group.
+    key_rows = np.arange(len(keys))
+    first_equal = _first_equal(keys) if penalty is None else key_rows
+    is_repeated = first_equal != key_rows
+    has_repeated = bool(is_repeated.any())
+    keys_by_group = np.argsort(first_equal, kind="stable")
+    groups = first_equal[keys_by_group]
+    search_penalty = np.where(is_repeated, _NEVER, 0.0) if has_repeated else penalty
+
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
     torch_device = _torch_device(device)
-    held = _held(keys, torch_device)
+    held_keys = _held(keys, torch_device)
     for rows, candidates in _candidates(
-        queries, held, k + _SPARE, similarity, excluded, torch_device
+        queries, held_keys, k + _SPARE, similarity, search_penalty, torch_device
     ):
-        exact = _exact(queries[rows], held, candidates, similarity, torch_device)
+        exact = _exact(queries[rows], held_keys, candidates, similarity, torch_device)
         columns = candidates.cpu().numpy()
         if penalty is not None:
             exact -= penalty[columns]
         exact = rounded(exact)
-        if (
-            repeated.any()
-        ):  # only the first key of a group is a candidate: replace it by up to k keys of the group
-            begin, end = (
-                np.searchsorted(groups, columns, side)[..., None] for side in ("left", "right")
-            )
-            members = begin + np.arange(k)
-            columns = grouped[np.minimum(members, len(keys) - 1)].reshape(len(columns), -1)
-            exact = np.where(members < end, exact[..., None], -np.inf).reshape(len(columns), -1)
+        if has_repeated:
+            columns, exact = _with_equal_keys(columns, exact, keys_by_group, groups, k)
         order = np.lexsort((columns, -exact), axis=1)[:, :k]
         indices[rows] = np.take_along_axis(columns, order, axis=1)
         scores[rows] = np.take_along_axis(exact, order, axis=1)
-    if penalty is None:  # all keys are equally similar to a query of zeros
-        indices[~np.any(queries, axis=1)] = np.arange(k)
+    if penalty is None:
+        # All keys are equally similar to a query of zeros.
+        is_zero = ~np.any(queries, axis=1)
+        indices[is_zero] = np.arange(k)
     return indices, scores
 
 
@@ -103,18 +114,22 @@ def neighbourhood(
     queries: Floats, keys: Floats, k: int, device: str = "cpu"
 ) -> NDArray[np.float64]:
     """Return each query's mean cosine with its k nearest keys, shape (n,) (r(x) of Lample et al. 2018, section 2.3)."""
-    return rounded(topk(queries, keys, k, device=device)[1].mean(axis=1))
+    _, cosines = topk(queries, keys, k, device=device)
+    return rounded(cosines.mean(axis=1))
 
 
 def csls(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> IntArray:
     """Return the k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y).
 
-    Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are all vectors of
-    one side, mapped into the space of the keys; r(x) is the same for all keys of a query, and so left out. The best
-    key comes first.
+    Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are all n vectors of
+    one side, mapped into the space of the keys; r(x) is the same for all keys of a query, and so left out.
+
+    Returns:
+        Indices of keys, the best first, of shape (n, min(k, number of keys)).
     """
     crowding = neighbourhood(keys, queries, NEIGHBOURS, device)
-    return topk(queries, keys, k, penalty=crowding / 2, device=device)[0]
+    indices, _ = topk(queries, keys, k, penalty=crowding / 2, device=device)
+    return indices
 
 
 def ranks(
@@ -131,40 +146,68 @@ def ranks(
     """
     import torch
 
-    right = np.einsum("nd,nd->n", unit(queries), unit(keys[targets]))
+    target_scores = np.einsum("nd,nd->n", unit(queries), unit(keys[targets]))
     if penalty is not None:
-        right -= penalty[targets]
-    torch_device, counts = _torch_device(device), np.empty(len(queries), dtype=np.int64)
+        target_scores -= penalty[targets]
+    target_scores = rounded(target_scores)
+    torch_device = _torch_device(device)
+    n_ahead = np.empty(len(queries), dtype=np.int64)
     for batch in _rounds(queries, torch.float64, torch_device):
-        score, target = (
-            _tensor(values[batch], torch_device)[:, None] for values in (rounded(right), targets)
-        )
+        score = _tensor(target_scores[batch], torch_device)[:, None]
+        target = _tensor(targets[batch], torch_device)[:, None]
         ahead = torch.zeros(len(target), dtype=torch.int64, device=torch_device)
         for rows, columns, cosines in _blocks(
             queries[batch], keys, "cosine", penalty, torch_device, torch.float64
         ):
             cosines.round_(decimals=DECIMALS)
-            # On ties, keys with a lower index rank before the right one.
-            earlier = torch.arange(columns.start, columns.stop, device=torch_device) < target[rows]
-            ahead[rows] += ((cosines > score[rows]) | ((cosines == score[rows]) & earlier)).sum(
-                dim=1
+            is_better = cosines > score[rows]
+            # On ties, keys with a lower index rank before the target.
+            is_tied = cosines == score[rows]
+            has_lower_index = (
+                torch.arange(columns.start, columns.stop, device=torch_device) < target[rows]
             )
-        counts[batch] = ahead.cpu().numpy()
-    return counts + 1
+            ahead[rows] += (is_better | (is_tied & has_lower_index)).sum(dim=1)
+        n_ahead[batch] = ahead.cpu().numpy()
+    return n_ahead + 1
 
 
 def _first_equal(keys: Floats) -> IntArray:
-    """The first of the keys that equal each key; the search uses it for all of them."""
+    """Return the index of the first key that equals each key, shape (m,)."""
     _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
     first = np.arange(len(keys))
-    seen: dict[bytes, int] = {}
-    for row in np.flatnonzero(
-        sizes[group] > 1
-    ).tolist():  # same first component: compare the whole vectors
-        first[row] = seen.setdefault(
-            hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest(), row
-        )
+    # Only keys that share their first component can be equal; compare the whole vectors by their hashes.
+    first_row_of_hash: dict[bytes, int] = {}
+    for row in np.flatnonzero(sizes[group] > 1).tolist():
+        key_hash = hashlib.blake2b(keys[row].tobytes(), digest_size=16).digest()
+        first[row] = first_row_of_hash.setdefault(key_hash, row)
     return first
+
+
+def _with_equal_keys(
+    columns: IntArray,
+    scores: NDArray[np.float64],
+    keys_by_group: IntArray,
+    groups: IntArray,
+    k: int,
+) -> tuple[IntArray, NDArray[np.float64]]:
+    """Replace each candidate by up to k keys of its group, those with the lowest indices.
+
+    Args:
+        columns: candidates, each the first key of its group, shape (n, c).
+        scores: of these, shape (n, c).
+        keys_by_group: all keys, sorted by group, then by index, shape (m,).
+        groups: the first key of the group of each of these, rising, shape (m,).
+        k: number of keys of each group.
+
+    Returns:
+        Keys and scores, each of shape (n, c * k); places beyond the end of a group have the score -inf.
+    """
+    begin = np.searchsorted(groups, columns, side="left")[..., None]
+    end = np.searchsorted(groups, columns, side="right")[..., None]
+    places = begin + np.arange(k)
+    members = keys_by_group[np.minimum(places, len(groups) - 1)]
+    member_scores = np.where(places < end, scores[..., None], -np.inf)
+    return members.reshape(len(columns), -1), member_scores.reshape(len(columns), -1)
 
 
 def _check(keys: Floats, k: int, similarity: str) -> None:
@@ -175,13 +218,15 @@ def _check(keys: Floats, k: int, similarity: str) -> None:
 
 
 def _held(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
-    """Keys on a GPU, if they fit there."""
+    """Return keys on the GPU if they fit there, otherwise as they are."""
     if not on_gpu(device) or keys.nbytes > KEPT_KEYS_BYTES:
         return keys
     import torch
 
-    held = torch.empty(keys.shape, dtype=torch.from_numpy(keys[:0].copy()).dtype, device=device)
-    for rows in _slices(len(keys), BLOCK_BYTES["cuda"] // keys[0].nbytes or 1):
+    dtype = torch.from_numpy(keys[:0].copy()).dtype
+    held = torch.empty(keys.shape, dtype=dtype, device=device)
+    block_rows = max(1, BLOCK_BYTES["cuda"] // keys[0].nbytes)
+    for rows in _slices(len(keys), block_rows):
         held[rows] = _tensor(keys[rows], device)
     return held
 
@@ -194,23 +239,25 @@ def _candidates(
     penalty: Floats | None,
     device: torch.device,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """The n best keys by float32 products, unordered: some rows of queries, and indices of shape (rows, n)."""
+    """Yield the n best keys by float32 products, unordered: a slice of queries, and indices of shape (its length, n)."""
     import torch
 
     n = min(n, len(keys))
-    exact_rows = (
-        BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]) or 1 if on_gpu(device) else _EXACT_ROWS
-    )
+    exact_rows = _EXACT_ROWS
+    if on_gpu(device):
+        exact_rows = max(1, BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]))
     for batch in _rounds(queries, torch.float32, device):
         best = torch.full((batch.stop - batch.start, n), float("-inf"), device=device)
         best_columns = torch.zeros(best.shape, dtype=torch.int64, device=device)
         for rows, columns, products in _blocks(
             queries[batch], keys, similarity, penalty, device, torch.float32
         ):
-            values, indices = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
-            indices = torch.cat([best_columns[rows], indices + columns.start], dim=1)
-            best[rows], kept = torch.cat([best[rows], values], dim=1).topk(n, dim=1, sorted=False)
-            best_columns[rows] = indices.gather(1, kept)
+            # Merge the best of this block with the best so far.
+            block_best, block_places = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
+            values = torch.cat([best[rows], block_best], dim=1)
+            value_columns = torch.cat([best_columns[rows], block_places + columns.start], dim=1)
+            best[rows], places = values.topk(n, dim=1, sorted=False)
+            best_columns[rows] = value_columns.gather(1, places)
         for part in _slices(len(best_columns), exact_rows):
             yield slice(batch.start + part.start, batch.start + part.stop), best_columns[part]
 
@@ -222,17 +269,22 @@ def _exact(
     similarity: str,
     device: torch.device,
 ) -> NDArray[np.float64]:
-    """The similarities in float64 of n queries with candidates of their own, shape (n, candidates)."""
-    chosen = keys[candidates.cpu().numpy()] if isinstance(keys, np.ndarray) else keys[candidates]
-    if on_gpu(device):
-        left, right = (_scaled(rows, similarity, device).double() for rows in (queries, chosen))
-        scores: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
+    """Return the similarities in float64 of n queries with their own candidates, each of shape (n, c)."""
+    if isinstance(keys, np.ndarray):
+        candidate_keys: Floats | torch.Tensor = keys[candidates.cpu().numpy()]
     else:
-        near, far = (np.asarray(rows, dtype=np.float64) for rows in (queries, chosen))
-        if similarity == "cosine":
-            near, far = unit(near), unit(far)
-        scores = np.einsum("nd,ncd->nc", near, far)
-    return scores
+        candidate_keys = keys[candidates]
+    if on_gpu(device):
+        left = _scaled(queries, similarity, device).double()
+        right = _scaled(candidate_keys, similarity, device).double()
+        products: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
+        return products
+    exact_queries = np.asarray(queries, dtype=np.float64)
+    exact_keys = np.asarray(candidate_keys, dtype=np.float64)
+    if similarity == "cosine":
+        exact_queries = unit(exact_queries)
+        exact_keys = unit(exact_keys)
+    return np.einsum("nd,ncd->nc", exact_queries, exact_keys)
 
 
 def _blocks(
@@ -243,63 +295,69 @@ def _blocks(
     device: torch.device,
     dtype: torch.dtype,
 ) -> Iterator[tuple[slice, slice, torch.Tensor]]:
-    """Rows of queries, rows of keys, and their similarities less penalties; a block is overwritten by the next."""
+    """Yield a slice of queries, a slice of keys, and their similarities less penalties, for all pairs of slices.
+
+    The next block overwrites the similarities of the last one.
+    """
     import torch
 
+    block_bytes = BLOCK_BYTES[device_type(device)]
     query_rows = min(QUERY_ROWS[device_type(device)], len(queries))
-    key_rows = min(
-        BLOCK_BYTES[device_type(device)] // (dtype.itemsize * max(query_rows, keys.shape[1])) or 1,
-        len(keys),
-    )
-    units = torch.empty(queries.shape, dtype=dtype, device=device)
+    # Neither a block of keys nor its similarities may need more memory.
+    bytes_per_key = dtype.itemsize * max(query_rows, keys.shape[1])
+    key_rows = min(max(1, block_bytes // bytes_per_key), len(keys))
+
+    scaled_queries = torch.empty(queries.shape, dtype=dtype, device=device)
     for rows in _slices(len(queries), query_rows):
-        units[rows] = _scaled(queries[rows], similarity, device)
-    memory = torch.empty(
-        query_rows * key_rows, dtype=dtype, device=device
-    )  # reused by all blocks: allocating is slow
+        scaled_queries[rows] = _scaled(queries[rows], similarity, device)
+    # All blocks share one piece of memory, because allocating is slow.
+    memory = torch.empty(query_rows * key_rows, dtype=dtype, device=device)
     for columns in _slices(len(keys), key_rows):
-        block = _scaled(keys[columns], similarity, device).to(dtype)
+        scaled_keys = _scaled(keys[columns], similarity, device).to(dtype)
         penalties = None if penalty is None else _tensor(penalty[columns], device).to(dtype)
         for rows in _slices(len(queries), query_rows):
-            shape = rows.stop - rows.start, columns.stop - columns.start
-            products = torch.mm(units[rows], block.T, out=memory[: shape[0] * shape[1]].view(shape))
+            n_rows = rows.stop - rows.start
+            n_columns = columns.stop - columns.start
+            block = memory[: n_rows * n_columns].view(n_rows, n_columns)
+            products = torch.mm(scaled_queries[rows], scaled_keys.T, out=block)
             if penalties is not None:
                 products -= penalties
             yield rows, columns, products
 
 
 def _scaled(vectors: Floats | torch.Tensor, similarity: str, device: torch.device) -> torch.Tensor:
-    """Vectors whose dot products are the similarities."""
+    """Return vectors, scaled so that their dot products are the similarities."""
     import torch
 
     rows = _tensor(vectors, device) if isinstance(vectors, np.ndarray) else vectors
     if similarity == "dot":
         return rows
-    rows = rows.to(torch.float64, copy=on_gpu(device))  # the keys that are held stay as they are
+    # A copy on a GPU, where the rows may be a part of the held keys.
+    rows = rows.to(torch.float64, copy=on_gpu(device))
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norms.masked_fill_(norms == 0, 1))
 
 
 def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
-    """A copy of an array, which may be read-only, on a device."""
+    """Return a copy of an array, which may be read-only, on a device."""
     import torch
 
-    copied = on_gpu(device) and array.flags.writeable  # on its way there
-    return moved(
-        torch.from_numpy(np.ascontiguousarray(array) if copied else np.array(array)), device
-    )
+    if on_gpu(device) and array.flags.writeable:
+        # The transfer to the GPU copies it.
+        array = np.ascontiguousarray(array)
+    else:
+        array = np.array(array)
+    return moved(torch.from_numpy(array), device)
 
 
 def _rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
-    """Slices of queries that are compared with all keys at once."""
-    return _slices(
-        len(queries),
-        max(QUERY_ROWS[device_type(device)], UNIT_BYTES // (dtype.itemsize * queries.shape[1])),
-    )
+    """Return slices of queries that are compared with all keys at once."""
+    rows_in_memory = UNIT_BYTES // (dtype.itemsize * queries.shape[1])
+    return _slices(len(queries), max(QUERY_ROWS[device_type(device)], rows_in_memory))
 
 
 def _torch_device(name: str) -> torch.device:
-    """The device of block products: the CPU in place of Apple's MPS, which has no float64."""
+    """Return the device for block products: the CPU in place of Apple's MPS, which has no float64."""
     import torch
 
     device = torch.device(name)
