@@ -13,9 +13,10 @@ from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.models.encoder_systems import TextEncoder
 from mirrorbench.reports.encoder_comparison import EncoderComparison
 from mirrorbench.reports.leaderboard import Leaderboard
+from mirrorbench.tasks import Task
 
 FUNCTIONS = ("compare", "evaluate", "leaderboard", "load", "run", "tune")
-CLASSES = (mirrorbench.Session, TextEncoder, EncoderComparison, Leaderboard, Encoder)
+CLASSES = (mirrorbench.Session, Task, TextEncoder, EncoderComparison, Leaderboard, Encoder)
 CALLED = [*(getattr(mirrorbench, name) for name in FUNCTIONS), *CLASSES]
 
 

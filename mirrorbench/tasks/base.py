@@ -36,7 +36,7 @@ class Vectors:
     Args:
         inputs: n distinct inputs.
         array: their vectors, float32 of shape (n, dimensions).
-        device: the torch device on which a task may compute (``cuda:1``).
+        device: the torch device on which a task may compute, such as ``cuda:1`` (default ``cpu``).
     """
 
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
@@ -46,8 +46,12 @@ class Vectors:
         self.array = array
 
     def __call__(self, inputs: Sequence[TextInput]) -> Array:
-        """Return the vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions)."""
-        return self.array[[self._row[item] for item in inputs]]
+        """Return the vectors of ``inputs`` in their order, float32 of shape (len(inputs), dimensions).
+
+        Inputs may repeat; ``KeyError`` for one that was not encoded.
+        """
+        rows = [self._row[item] for item in inputs]
+        return self.array[rows]
 
 
 @dataclass(frozen=True)
@@ -56,17 +60,17 @@ class Scores:
 
     Attributes:
         metrics: values by name, as fractions; ``None`` where a metric is undefined.
-        ids: identifiers of the n items.
-        scores: the encoder's score of each item, shape (n,); a list is converted.
-        gold: the reference of each item, likewise.
-        coverage: share of the data set's items that could be scored.
+        ids: identifiers of the n items, all different.
+        scores: the encoder's score of each item, shape (n,); converted to float64.
+        gold: the reference of each item, shape (n,); converted to float64.
+        coverage: share of the data set's items that could be scored (default 1).
         notes: remarks that readers of the numbers need.
-        extra: further per-item arrays by name, stored beside the scores.
+        extra: further arrays by name, most often of one value for each item; stored beside the scores.
         submission: answers for items whose labels are secret, in the organisers' format; stored as a text file.
 
     Raises:
-        PluginError: a metric or score is no finite number, ids are equal, or ids, scores and references differ in
-            number.
+        PluginError: a metric or score is not a finite number, two ids are equal, or ids, scores and references differ
+            in number.
     """
 
     metrics: dict[str, float | None]
@@ -79,11 +83,18 @@ class Scores:
     submission: str = ""
 
     def __post_init__(self) -> None:
+        metrics: dict[str, float | None] = {}
         for name, value in self.metrics.items():
-            if value is not None and not (isinstance(value, Real) and isfinite(value)):
+            if value is None:
+                metrics[name] = None
+                continue
+            if not isinstance(value, Real) or not isfinite(value):
                 raise PluginError(
                     f"the metric {name!r} is {value!r}", "A metric is a finite number, or None."
                 )
+            # NumPy's numbers cannot be written as JSON.
+            metrics[name] = float(value)
+        object.__setattr__(self, "metrics", metrics)
         if not len(self.ids) == len(self.scores) == len(self.gold):
             counts = (
                 f"{len(self.ids)} ids, {len(self.scores)} scores and {len(self.gold)} references"
@@ -93,33 +104,67 @@ class Scores:
             object.__setattr__(self, name, np.asarray(getattr(self, name), dtype=np.float64))
         if len(set(self.ids)) != len(self.ids) or not np.isfinite(self.scores).all():
             raise PluginError(
-                "a task returned equal ids, or scores that are no finite numbers",
+                "a task returned equal ids, or scores that are not finite numbers",
                 "Each item has one.",
             )
-        # NumPy's numbers cannot be written as JSON.
-        plain = {
-            name: None if value is None else float(value) for name, value in self.metrics.items()
-        }
-        object.__setattr__(self, "metrics", plain)
 
 
 class Task(ABC):
     """A data set with its question: the inputs to encode, and the scoring of their vectors.
 
-    Attributes (set them in the class, or in ``__init__``; those without a default are required):
-        name: as written after ``--tasks``.
-        level: ``word``, ``phrase``, ``sentence`` or ``wic``; picks the recipe of a tuned encoder.
-        main_metric: the metric that tables show: one that ``score`` returns, or a registered one.
-        title: the column's head in a table, by default the name.
-        languages: ISO codes, most often one.
-        corpus: the default corpus to tune an encoder on for this task; empty: that of its level and language.
-        max_length: tokens kept of each text unless the encoder spec sets them, at most the backbone's limit (0: 64).
-        version: raised when the same files would have other numbers.
+    A subclass sets the attributes ``name``, ``level`` and ``main_metric``, and implements ``identity``, ``load``,
+    ``inputs`` and ``score``. What ``load`` returns is passed to the other methods as ``items``; it may have any type.
+    Attributes are set in the class or in ``__init__``.
+
+    Attributes:
+        name: as written after ``--tasks`` (required).
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``; selects the recipe of a tuned encoder (required).
+        main_metric: the metric that tables show: one that ``score`` returns, or a registered one (required).
+        title: the column's head in a table (default: the name).
+        languages: ISO codes, most often one (default ``("en",)``).
+        corpus: the corpus to tune an encoder on for this task (default: that of its level and language).
+        max_length: tokens kept of each text unless the encoder spec sets them, at most the backbone's limit (default
+            0, which means 64).
+        version: a positive integer; raise it when scores change although the files do not (default 1).
         identifies: name of the set that the ids of items are from, if other tasks share it: items of one id are then
             one item of an average, or a part of one (after a slash). By default items are the same if their contents are.
         baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
-        untuned: whether a bare backbone is its untuned row alone, read as its files say (own data), and no ladder.
-        private: whether texts are a user's own, so that what is stored of them must not let others guess them.
+        untuned: whether a bare backbone gets a single row, untuned and read as its files say, instead of the papers'
+            ladder of rows (default false; true for a user's own data).
+        private: whether texts are a user's own, so that what is stored of them must not let others guess them (default
+            false).
+
+    Example:
+        >>> import mirrorbench
+        >>> from mirrorbench.tasks import Scores, Task, TextInput, Vectors
+        >>> class Generality(Task):
+        ...     '''Do general words have shorter vectors than specific ones?'''
+        ...
+        ...     name = "generality"
+        ...     level = "word"
+        ...     main_metric = "spearman"  # registered; computed from the scores and references of the items
+        ...
+        ...     def identity(self, data):
+        ...         return {"words": "animals-1"}  # must change whenever the data change
+        ...
+        ...     def load(self, data):
+        ...         return {"thing": 0, "animal": 1, "dog": 2, "poodle": 3}
+        ...
+        ...     def inputs(self, items):
+        ...         return [TextInput(word) for word in items]
+        ...
+        ...     def score(self, items, vectors, protocol):
+        ...         squared_lengths = (vectors(self.inputs(items)) ** 2).sum(axis=1)
+        ...         return Scores({}, ids=list(items), scores=squared_lengths, gold=list(items.values()))
+
+        In a plugin, ``register_tasks`` registers ``Generality()``. To try the task without one:
+
+        >>> task = Generality()
+        >>> items = task.load(None)
+        >>> inputs = task.inputs(items)
+        >>> vectors = Vectors(inputs, mirrorbench.load("tiny").encode(inputs))
+        >>> task.score(items, vectors, "paper").scores.shape
+        (4,)
     """
 
     name: str
@@ -136,7 +181,7 @@ class Task(ABC):
     private: bool = False
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
-        """Return the task as a protocol reads its data; by default itself. Name, version and files must be the same.
+        """Return the task that reads the data as a protocol does, by default itself, with equal name, version and files.
 
         Args:
             protocol: ``paper`` or ``released``.
@@ -145,7 +190,7 @@ class Task(ABC):
         return self
 
     def fetch(self, data: DataStore) -> None:  # noqa: B027  (a task given in code has nothing to fetch)
-        """Make sure that the data is in the store, downloading it where that is permitted.
+        """Make sure that the data is in the store, downloading it where that is permitted; by default do nothing.
 
         Raises:
             DataUnavailableError: a file is missing and cannot be fetched.
@@ -154,7 +199,10 @@ class Task(ABC):
 
     @abstractmethod
     def identity(self, data: DataStore) -> dict[str, str]:
-        """Return checksums of the data by file name; called for each plan, so it should not parse the data."""
+        """Return checksums of the data by file name, which must change whenever the data change.
+
+        It is called for each plan, so it should not parse the data.
+        """
 
     def identity_of(self, items: Any, data: DataStore) -> dict[str, str]:
         """Return the checksums of the data that the ``items`` of ``load`` were read from; by default ``identity``."""
@@ -170,7 +218,7 @@ class Task(ABC):
         """
 
     def with_vocabulary(self, items: Any, vocabulary: Callable[[str], Sequence[str]]) -> Any:
-        """Return the items for an encoder that has a vocabulary of its own; by default all of them.
+        """Return the items for an encoder with its own vocabulary (static word vectors); by default all of them.
 
         Args:
             items: the items of ``load``; not changed.
@@ -188,23 +236,27 @@ class Task(ABC):
         raise UsageError(f"{self.title} needs vectors of texts, and a cross-encoder has none", hint)
 
     def first(self, items: Any, limit: int) -> Any:
-        """Return the first ``limit`` items of each split, for a smoke run; ``UsageError`` if they are no sequence."""
+        """Return the first ``limit`` items of each split, for a smoke run; ``UsageError`` if they are not a sequence."""
         if not isinstance(items, Sequence):
             raise UsageError(f"the task {self.name} has no first items", "Run it without --limit.")
-        seen: Counter[str] = Counter()
-        kept = []
+        n_of_split: Counter[str] = Counter()
+        first_items = []
         for item in items:
             split = getattr(item, "split", "")
-            seen[split] += 1
-            kept += [item] if seen[split] <= limit else []
-        return kept
+            n_of_split[split] += 1
+            if n_of_split[split] <= limit:
+                first_items.append(item)
+        return first_items
 
     @abstractmethod
     def inputs(self, items: Any) -> list[TextInput]:
         """Return the inputs to encode for the items of ``load``; they may repeat."""
 
     def texts(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return the texts of each test item by its id in ``Scores.ids``; without any, the contamination is unknown."""
+        """Return the texts of each test item, by its id in ``Scores.ids``.
+
+        They are searched for in tuning corpora. By default there are none, and the contamination is unknown.
+        """
         return {}
 
     def place(self, items: Any, text: str) -> str:
@@ -223,15 +275,15 @@ class Task(ABC):
         return ()
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return the texts of each test item, by its id, that make items dependent if they share one."""
+        """Return what makes test items, by their ids, dependent if they share it; by default their texts."""
         return self.texts(items)
 
     def contents(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return what makes test items, by their ids, the same item: their texts, and their target if they have one."""
+        """Return what makes test items, by their ids, the same item if it is equal; by default their texts."""
         return self.texts(items)
 
     def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:
-        """Return a lemma in its contexts, with the sense of each; ``None`` (the default) for a task without senses."""
+        """Return the contexts of a lemma, with the sense of each; ``None`` (the default) for a task without senses."""
         return None
 
     @abstractmethod
@@ -240,40 +292,43 @@ class Task(ABC):
 
         Args:
             items: the items of ``load``.
-            vectors: of everything in ``inputs(items)``.
+            vectors: called with a list of inputs, returns their vectors, float32 of shape (number of inputs,
+                dimensions); it has those of all ``inputs(items)``.
             protocol: ``paper``, or ``released`` to follow the authors' code where it differs.
+
+        Returns:
+            For each item an id and a score. The main metric may be missing from the metrics if it is registered.
         """
 
 
 def inputs_of(task: Task, items: Any) -> list[TextInput]:
-    """Return the inputs of a task; a ``PluginError`` where they are none."""
-    inputs = task.inputs(items)
-    wrong = None if isinstance(inputs, Iterable) else inputs
+    """Return the inputs of a task; a ``PluginError`` if it returns anything else than ``TextInput`` objects."""
+    inputs: Any = task.inputs(items)
+    wrong = [inputs]
     if isinstance(inputs, Iterable):
         inputs = list(inputs)
-        wrong = next((own for own in inputs if not isinstance(own, TextInput)), None)
-        if wrong is None:
-            return inputs
-    named = f"inputs of the task {task.name!r}{defined_at(task.inputs)}"
-    problem = f"{named} returned a {type(wrong).__name__}, not TextInputs"
-    raise PluginError(problem, "Return [TextInput(text), ...] of mirrorbench.plugin.")
+        wrong = [item for item in inputs if not isinstance(item, TextInput)]
+    if wrong:
+        method = f"inputs of the task {task.name!r}{defined_at(task.inputs)}"
+        problem = f"{method} returned a {type(wrong[0]).__name__}, not TextInputs"
+        raise PluginError(problem, "Return [TextInput(text), ...] of mirrorbench.plugin.")
+    return cast("list[TextInput]", inputs)
 
 
 def score_task(
     task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]
 ) -> Scores:
-    """Score vectors by ``task.score``, with the main metric added from the registered ones if it is missing."""
+    """Score vectors by ``task.score``, and add the main metric from the registered ``metrics`` if it is missing."""
     scores = task.score(items, vectors, protocol)
     if not isinstance(scores, Scores):
-        named = f"score of the task {task.name!r}{defined_at(task.score)}"
-        problem = f"{named} returned a {type(scores).__name__}, not Scores"
+        method = f"score of the task {task.name!r}{defined_at(task.score)}"
+        problem = f"{method} returned a {type(scores).__name__}, not Scores"
         raise PluginError(problem, "Return mirrorbench.tasks.Scores(metrics, ids, scores, gold).")
-    name = task.main_metric
-    if name in scores.metrics:
+    if task.main_metric in scores.metrics:
         return scores
-    return replace(
-        scores, metrics={**scores.metrics, name: metrics[name](scores.scores, scores.gold)}
-    )
+    main_metric = metrics[task.main_metric]
+    value = main_metric(scores.scores, scores.gold)
+    return replace(scores, metrics={**scores.metrics, task.main_metric: value})
 
 
 class TaskInfo(TypedDict, total=False):
@@ -291,18 +346,22 @@ class TaskInfo(TypedDict, total=False):
 class TaskKind(Task, Generic[Items]):
     """A task on items that are given, read by a function, or parsed from the files of a card.
 
+    A subclass implements ``check``, ``inputs`` and ``score``, and sets ``item_class``. Registered as a kind
+    (``register_task_kinds``), it makes tasks of cards.
+
     Args:
         name: the task's name.
         items: the items themselves, or a function that reads them from a ``DataStore``.
-        **info: title, level, languages, corpus, main_metric and version, see ``Task``.
+        **info: attributes of ``Task``: ``title``, ``level``, ``languages``, ``corpus``, ``main_metric``, ``version`` and
+            ``identifies``. The defaults are those of the class; without one, ``level`` and ``main_metric`` are required.
     """
 
     items_name: ClassVar[str] = "items"
-    """The name, in the identity, of items that come from no card."""
+    """The name, in ``identity``, of items that do not come from a card."""
     item_class: ClassVar[type] = object
     """The class of the items that a card's parser must return."""
     one_object: ClassVar[bool] = False
-    """Whether a parser's list holds one object with all items."""
+    """Whether a parser returns a list of one object that holds all items."""
     from_options: ClassVar[tuple[str, ...]] = ()
     """Options of a card that are arguments of the constructor."""
     settable: ClassVar[Mapping[str, Any]] = {}
@@ -315,7 +374,10 @@ class TaskKind(Task, Generic[Items]):
     ) -> None:
         self.name = name
         self._items = items
-        vars(self).update({key: value for key, value in info.items() if value != ""})
+        for attribute, value in info.items():
+            # A card leaves an attribute empty to keep the default of its class.
+            if value != "":
+                setattr(self, attribute, value)
         self.title = self.title or name
 
     @classmethod
@@ -337,7 +399,7 @@ class TaskKind(Task, Generic[Items]):
         return task
 
     def reading(self, protocol: str, of_target: bool = False) -> TaskKind[Items]:
-        """Return the task whose parser, under ``released``, has the options ``protocol`` and ``of_target``."""
+        """Return the task under a protocol; for ``released``, the parser gets ``protocol`` and ``of_target`` as options."""
         if self.card is None or protocol == "paper":
             return self
         options = {**self.card.options, "protocol": protocol, "of_target": of_target}
@@ -348,12 +410,16 @@ class TaskKind(Task, Generic[Items]):
         """Parse a card's files; items of another class are a ``DataFormatError``."""
         items = data.items(card)
         if not isinstance(items[0], cls.item_class):
-            raise DataFormatError(
+            parser = data.resolve(card).parser
+            problem = (
                 f"Card {card.name!r}: the kind {card.kind!r} works on {cls.item_class.__name__}, and the parser "
-                f"{data.resolve(card).parser!r} with these options returns {type(items[0]).__name__}.",
-                "The parser 'table' reads words in context where the option 'marks' says how the targets are marked, "
-                'e.g. marks: ["<b>", "</b>"], and \'labels\' makes them pairs with a label instead of a rating.',
+                f"{parser!r} with these options returns {type(items[0]).__name__}."
             )
+            hint = (
+                "The parser 'table' reads words in context where the option 'marks' says how the targets are marked, "
+                'e.g. marks: ["<b>", "</b>"], and \'labels\' makes them pairs with a label instead of a rating.'
+            )
+            raise DataFormatError(problem, hint)
         return items[0] if cls.one_object else items
 
     def fetch(self, data: DataStore) -> None:
@@ -365,12 +431,14 @@ class TaskKind(Task, Generic[Items]):
         """Return checksums of the card's files, and of a user's own card; without a card, of the items."""
         if self.card is None:
             return {self.items_name: checksum(self.written(self.load(data)))}
-        if not any(
-            isinstance(source, BesideSource) for file in self.card.files for source in file.sources
-        ):
-            return data.checksums(self.card)
-        read = f"{self.card.kind} {self.card.parser} {sorted(self.card.options.items())}"  # a user may still change it
-        return data.checksums(self.card) | {"card": checksum(read)}
+        card = self.card
+        checksums = data.checksums(card)
+        sources = [source for file in card.files for source in file.sources]
+        if any(isinstance(source, BesideSource) for source in sources):
+            # A user may still change this card, and its options with it.
+            settings = f"{card.kind} {card.parser} {sorted(card.options.items())}"
+            return checksums | {"card": checksum(settings)}
+        return checksums
 
     def load(self, data: DataStore) -> Items:
         """Read and check the items; unsuitable ones are a ``DataFormatError``."""

@@ -66,7 +66,7 @@ def register_corpora(register: Register) -> None:
 
 
 def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
-    """Return a task, or make one of a card or the path of a card; anything else is a ``PluginError``."""
+    """Return a task as it is, and make one of a card or of its path; anything else is a ``PluginError``."""
     if isinstance(value, Task):
         return _complete(value)
     if isinstance(value, str | Path):
@@ -83,18 +83,17 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
 
 
 def _complete(task: Task) -> Task:
-    """Check a task's required attributes; the title defaults to the name."""
+    """Return a task after checking its required attributes; an empty title becomes the name."""
     name = getattr(task, "name", "")
     task.title = getattr(task, "title", "") or name
     for attribute, type_ in REQUIRED.items():
         value = getattr(task, attribute, None)
         if isinstance(value, type_) and value:
             continue
-        wrong = (
-            f"has {attribute} = {value!r}, which is no {type_.__name__}"
-            if value
-            else f"has no {attribute}"
-        )
+        if value:
+            wrong = f"has {attribute} = {value!r}, which is not of type {type_.__name__}"
+        else:
+            wrong = f"has no {attribute}"
         hint = f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}."
         raise PluginError(f"the task {name!r} ({type(task).__name__}) {wrong}", hint)
     if task.level not in LEVELS:
@@ -107,8 +106,8 @@ def _complete(task: Task) -> Task:
 class TaskRegistry(Registry[Task]):
     """Tasks by name, and variants with other options than their card's by ``NAME:KEY=VALUE,...``.
 
-    A variant keeps that name, so that its results and table columns are its own. A name with a slash is the path of a
-    user's own data, from which a registered reader makes a task.
+    The name of a variant includes its options, so that it has its own results and table columns. A name with a slash is
+    the path of a user's own data, from which a registered reader makes a task.
     """
 
     def __init__(self, noun: str, plugins: Plugins) -> None:
@@ -123,34 +122,36 @@ class TaskRegistry(Registry[Task]):
         if not colon and not is_path_name(base):
             return super().entry(name)
         if name not in self._variants:
-            entry = self._own(name, base, options) if is_path_name(base) else super().entry(base)
-            task = entry.value if is_path_name(base) else _variant(entry.value, name, options)
-            self._variants[name] = replace(entry, name=name, value=task)
+            if is_path_name(base):
+                entry = self._own_data(name, base, options)
+            else:
+                base_entry = super().entry(base)
+                task = _variant(base_entry.value, name, options)
+                entry = replace(base_entry, name=name, value=task)
+            self._variants[name] = entry
         return self._variants[name]
 
-    def _own(self, name: str, path: str, options: str) -> Entry[Task]:
-        """The task of own data; ``UsageError`` where nothing reads them."""
-        data_path, given = (
-            Path(path).expanduser(),
-            dict(parse_params(options, name)) if options else {},
-        )
+    def _own_data(self, name: str, path: str, options: str) -> Entry[Task]:
+        """Return the task of a user's own data; ``UsageError`` if no reader knows their format."""
+        data_path = Path(path).expanduser()
+        params = dict(parse_params(options, name)) if options else {}
         if not data_path.exists():
             raise UsageError(
                 f"there is no file or folder {path}", "Name your data by their path, such as ./data"
             )
         if not is_text(f"{path}{resolved(data_path).name}"):
-            problem = f"the path {printable(path)} is no UTF-8, and results are stored under it"
+            problem = f"the path {printable(path)} is not UTF-8, and results are stored under it"
             raise UsageError(problem, "Rename it.")
         for reader in self.readers:
-            task = call(reader, object, reader.value, name, data_path, given)
-            if task is not None and not isinstance(task, Task):
-                kind = type(task).__name__
-                named = f"the reader {reader.name!r}{defined_at(reader.value)}"
-                problem = f"{named} of {reader.origin} returned a {kind}"
+            task = call(reader, object, reader.value, name, data_path, params)
+            if task is None:
+                continue
+            if not isinstance(task, Task):
+                function = f"the reader {reader.name!r}{defined_at(reader.value)}"
+                problem = f"{function} of {reader.origin} returned a {type(task).__name__}"
                 raise PluginError(problem, "It returns a Task, or None for data in another format.")
-            if task is not None:
-                return Entry(name, _complete(task), reader.origin, reader.description)
-        hint = f"Read are files ending in {ENDINGS} (also .gz), and folders and .zip of these: docs/own_data.md"
+            return Entry(name, _complete(task), reader.origin, reader.description)
+        hint = f"It must be a file ending in {ENDINGS} (also .gz), or a folder or .zip of these: docs/own_data.md"
         if data_path.suffix.lower() in _OTHER_SPREADSHEETS:
             hint = "Save it as Excel workbook (.xlsx), or as CSV (UTF-8)."
         raise UsageError(f"nothing that is installed reads {path}", hint)
@@ -161,15 +162,16 @@ class TaskRegistry(Registry[Task]):
 
 
 _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
+"""Endings of spreadsheets that are not read."""
 
 
 def _variant(task: Task, name: str, options: str) -> Task:
-    """A card's task with the options ``KEY=VALUE,...``, which must be ``settable`` and of their default's type."""
+    """Return a card's task with the options ``KEY=VALUE,...``; they must be ``settable``, and of their default's type."""
     if not isinstance(task, TaskKind) or not task.card or not task.settable:
         raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")
     card = task.card
-    given = dict(parse_params(options, name))
-    for key, value in given.items():
+    new_options = dict(parse_params(options, name))
+    for key, value in new_options.items():
         if key not in task.settable:
             raise unknown_name(f"option of the task {task.name}", key, list(task.settable))
         default = card.options.get(key, task.settable[key])
@@ -179,6 +181,6 @@ def _variant(task: Task, name: str, options: str) -> Task:
             )
     label = f"{card.label or card.name} ({options})"
     variant = msgspec.structs.replace(
-        card, name=name, label=label, options={**card.options, **given}
+        card, name=name, label=label, options={**card.options, **new_options}
     )
     return type(task).from_card(variant)

@@ -37,7 +37,7 @@ LEXICAL = ("ncbi-disease", "askapatient", "cometa-sg", "wsd")
         ({"m": [1.0]}, ["1"], "the metric 'm'"),
         ({"m": 0.5}, ["1"], "1 ids, 2 scores and 2 references"),
         ({}, ["1", "1"], "equal ids"),
-        ({}, ["1", "2"], "scores that are no finite numbers"),
+        ({}, ["1", "2"], "scores that are not finite numbers"),
     ],
 )
 def test_invalid_task_scores_are_rejected(metrics: Any, ids: Iterable[str], message: str) -> None:

@@ -36,8 +36,8 @@ class Norm(Task):
         ({"level": None}, r"the task 'norm' \(Norm\) has no level"),
         ({"main_metric": ""}, "has no main_metric"),
         ({"languages": ()}, "has no languages"),
-        ({"languages": "en"}, "has languages = 'en', which is no tuple"),
-        ({"version": "2"}, "has version = '2', which is no int"),
+        ({"languages": "en"}, "has languages = 'en', which is not of type tuple"),
+        ({"version": "2"}, "has version = '2', which is not of type int"),
         ({"level": "letter"}, "'norm' has the level 'letter'"),
     ],
 )
@@ -135,5 +135,5 @@ def test_own_data_whose_path_is_no_text_are_refused(tmp_path: Path, plugins: Plu
     """Results are stored under it, as UTF-8."""
     name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")
     Path(name).write_text("sentence1,sentence2,score\na,b,1\nb,c,2\n")
-    with pytest.raises(UsageError, match=r"caf\\udce9\.csv is no UTF-8"):
+    with pytest.raises(UsageError, match=r"caf\\udce9\.csv is not UTF-8"):
         plugins.tasks[name]
