@@ -11,17 +11,18 @@ from mirrorbench.data.readers.columns import line_error
 
 Row = dict[str, Any]
 UNANSWERED = object()
-"""The value of a question that nobody answered for a record."""
+"""The value of a question that was not answered for a record."""
 
 
 class Tool(NamedTuple):
-    """A tool, or one of its formats."""
+    """An export format of a tool."""
 
     name: str
+    """The name of the tool."""
     wrote: Callable[[Row], bool]
-    """Whether it wrote a record."""
+    """Returns whether a record has this format."""
     read: Callable[[Row], tuple[Row, Row]]
-    """The texts of a record, and its answers by question."""
+    """Returns the texts of a record, and its answers by question."""
     repeats_tasks: bool = False
     """Whether a task has a record for each annotator."""
 
@@ -30,23 +31,27 @@ _FURTHER = "further answers to the same texts, left out"
 
 
 def tool_of(record: Any) -> Tool | None:
-    """Return the tool that wrote a record; ``None`` for any other."""
+    """Return the tool that wrote a record; ``None`` for a record of no tool."""
     if not isinstance(record, dict):
         return None
-    return next((tool for tool in _TOOLS if tool.wrote(record)), None)
+    for tool in _TOOLS:
+        if tool.wrote(record):
+            return tool
+    return None
 
 
 def rows_of_export(
     tool: Tool, records: Sequence[tuple[int, Any]], source: str, note: Callable[[str], None]
 ) -> list[tuple[int, Row]]:
-    """Return texts and answers of numbered records, ``UNANSWERED`` where a question of another record has no answer.
+    """Return the texts and answers of numbered records as rows.
 
-    ``note`` is called with a remark on what the records are taken for.
+    All rows have the questions of all records, with ``UNANSWERED`` where a record has no answer. ``note`` is called with
+    a remark on what the records are taken for.
 
     Raises:
         DataFormatError: a record is not as the tool writes it, or none has an answer.
     """
-    read: list[tuple[int, Row, Row]] = []
+    answered: list[tuple[int, Row, Row]] = []
     seen = set[Any]()
     n_further = 0
     for number, record in records:
@@ -58,23 +63,25 @@ def rows_of_export(
                 n_further += 1
                 continue
             seen.add(task)
-            read.append((number, *tool.read(record)))
+            texts, answers = tool.read(record)
+            answered.append((number, texts, answers))
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"{source}, record {number}: not as {tool.name} exports it."
             raise DataFormatError(problem) from error
-    questions = dict.fromkeys(question for _, _, answers in read for question in answers)
-    if not questions:
+    unanswered: Row = {}
+    for _, _, answers in answered:
+        unanswered.update(dict.fromkeys(answers, UNANSWERED))
+    if not unanswered:
         problem = f"{source}: this export of {tool.name} has no answer."
-        raise DataFormatError(problem, "Read are choices, ratings, numbers and texts.")
+        raise DataFormatError(problem, "Choices, ratings, numbers and texts are read.")
     note(f"{source}: read as an export of {tool.name}, the first answer to each question")
     if n_further:
         note(f"{source}: {_FURTHER}: {n_further:,}")
-    unanswered = dict.fromkeys(questions, UNANSWERED)
-    return [(number, {**texts, **unanswered, **answers}) for number, texts, answers in read]
+    return [(number, {**texts, **unanswered, **answers}) for number, texts, answers in answered]
 
 
 def _only(value: Any) -> Any:
-    """The only one of several choices; several are no single answer and stay a list."""
+    """Return the value in a list of one; several choices are not a single answer and stay a list."""
     return value[0] if isinstance(value, list) and len(value) == 1 else value
 
 
@@ -87,10 +94,11 @@ _ANSWERS = {
     "textarea": "text",
     "pairwise": "selected",
 }
-"""Where the value of an answer is, by its type; spans of a text are no answers."""
+"""The key of an answer's value, by the type of the answer; spans of a text are not answers."""
 _MIN = {"annotation_id", "annotator", "id", "lead_time"}
 """Keys that JSON-MIN, CSV and TSV add to the data of a task."""
 _CELL = re.compile(r'\[\{"(?:rating|number)": ?(-?[0-9.]+)\}\]')
+"""An answer in a cell of CSV or TSV that is not a choice or a text."""
 
 
 def _is_label_studio(record: Row) -> bool:
@@ -98,25 +106,33 @@ def _is_label_studio(record: Row) -> bool:
 
 
 def _of_label_studio(record: Row) -> tuple[Row, Row]:
-    """Data, and answers by the names of their controls, of the annotation that is the ground truth, or else the first."""
-    done = [own for own in record["annotations"] if not own.get("was_cancelled")]
-    done.sort(key=lambda own: not own.get("ground_truth"))
+    """Return the data, and the answers by the names of their controls.
+
+    The answers are those of the annotation that is the ground truth, or else of the first one.
+    """
+    annotations = [item for item in record["annotations"] if not item.get("was_cancelled")]
+    if not annotations:
+        return record["data"], {}
+    true_annotations = [item for item in annotations if item.get("ground_truth")]
+    annotation = (true_annotations or annotations)[0]
     answers: Row = {}
-    for result in done[0]["result"] if done else []:
-        if result.get("type") in _ANSWERS:
-            value = _only(result["value"][_ANSWERS[result["type"]]])
-            if value != []:  # no choice
+    for result in annotation["result"]:
+        answer_type = result.get("type")
+        if answer_type in _ANSWERS:
+            value = _only(result["value"][_ANSWERS[answer_type]])
+            nothing_chosen = value == []
+            if not nothing_chosen:
                 answers.setdefault(result["from_name"], value)
     return record["data"], answers
 
 
 def _of_label_studio_min(record: Row) -> tuple[Row, Row]:
-    """A flat record, in which answers stand beside the data; one that is no text is a list of one object."""
-    return {}, {name: _of_result(value) for name, value in record.items()}
+    """Return the values of a flat record, in which answers stand beside the data, as answers."""
+    return {}, {name: _without_object(value) for name, value in record.items()}
 
 
-def _of_result(value: Any) -> Any:
-    """The rating or number in ``[{"rating": 4}]``; any other value as it is."""
+def _without_object(value: Any) -> Any:
+    """Return the rating or number in ``[{"rating": 4}]``; any other value as it is."""
     result = _only(value)
     if isinstance(result, dict) and len(result) == 1 and {*result} <= {"rating", "number"}:
         return next(iter(result.values()))
@@ -131,10 +147,10 @@ def is_table_of_label_studio(columns: Collection[str]) -> bool:
 def answers_in_table(
     rows: Iterable[tuple[int, tuple[Any, ...]]], source: str, note: Callable[[str], None]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Yield the rows of a table of Label Studio with their answers as values: the first of each task, if it has one.
+    """Yield the first answered row of each task in a table of Label Studio, with the answers as plain values.
 
     Args:
-        rows: line numbers, values of the columns that are read, and behind them the id of the task.
+        rows: line numbers, each with the values of the columns that are read and, last, the id of the task.
         source: name of the file, for messages.
         note: called with remarks on rows that are left out.
 
@@ -158,11 +174,11 @@ def answers_in_table(
 
 
 def _answer(cell: str, source: str, number: int) -> str:
-    """The rating or number in a cell such as ``[{"rating":4}]``; any other text as it is."""
+    """Return the rating or number in a cell such as ``[{"rating":4}]``; any other text as it is."""
     if cell.startswith('{"choices":'):
         raise line_error(source, number, "an answer of several choices")
-    found = _CELL.fullmatch(cell)
-    return found[1] if found else cell
+    match = _CELL.fullmatch(cell)
+    return match[1] if match else cell
 
 
 # Argilla
@@ -175,36 +191,35 @@ def _is_argilla(record: Row) -> bool:
 
 
 def _of_argilla(record: Row) -> tuple[Row, Row]:
-    """Fields, and the first submitted response to each question."""
+    """Return the fields, and the first submitted response to each question."""
     answers = {}
     for question, responses in record["responses"].items():
-        submitted = [own for own in responses if own.get("status", "submitted") == "submitted"]
+        submitted = [item for item in responses if item.get("status", "submitted") == "submitted"]
         if submitted:
             answers[question] = _only(submitted[0]["value"])
     return record["fields"], answers
 
 
 def _is_flat_argilla(record: Row) -> bool:
-    return any(
-        name.endswith(_RESPONSES) and f"{name}.users" in record and f"{name}.status" in record
-        for name in record
-    )
+    for name in record:
+        if name.endswith(_RESPONSES) and f"{name}.users" in record and f"{name}.status" in record:
+            return True
+    return False
 
 
 def _of_flat_argilla(record: Row) -> tuple[Row, Row]:
-    """A record of one level, as Argilla makes data sets: ``label.responses``, ``label.responses.status``."""
+    """Return texts and answers of a flat record (``label.responses``, ``label.responses.status``) of a data set."""
     texts = {name: value for name, value in record.items() if _RESPONSES not in name}
     answers = {}
     for name in record:
-        if name.endswith(_RESPONSES):
-            states = record[f"{name}.status"] or []
-            submitted = [
-                value
-                for value, status in zip(record[name] or [], states, strict=True)
-                if status == "submitted"
-            ]
-            if submitted:
-                answers[name.removesuffix(_RESPONSES)] = _only(submitted[0])
+        if not name.endswith(_RESPONSES):
+            continue
+        values = record[name] or []
+        statuses = record[f"{name}.status"] or []
+        pairs = zip(values, statuses, strict=True)
+        submitted = [value for value, status in pairs if status == "submitted"]
+        if submitted:
+            answers[name.removesuffix(_RESPONSES)] = _only(submitted[0])
     return texts, answers
 
 

@@ -1,4 +1,4 @@
-"""Parts of a line of a corpus: a text alone, the two texts of a pair, or an id with one name or two.
+"""Parts of a line of a corpus: a single text, the two texts of a pair, or an id with one name or two.
 
 Parts are separated by a tab, as columns of a table are joined, or by ``||``: ``text1||text2``, ``id||name||name``.
 """
@@ -16,35 +16,39 @@ PAIR_MARK = "||"
 
 def fields_of(lines: Sequence[str]) -> list[list[str]]:
     """Split each line at tabs if all lines have one, otherwise at ``||`` or, in lines without it, at tabs."""
-    first, second = ("\t", PAIR_MARK) if all("\t" in line for line in lines) else (PAIR_MARK, "\t")
-    return [
-        [part.strip() for part in line.split(first if first in line else second)] for line in lines
-    ]
+    all_have_tabs = all("\t" in line for line in lines)
+    fields = []
+    for line in lines:
+        separator = PAIR_MARK if PAIR_MARK in line and not all_have_tabs else "\t"
+        fields.append([part.strip() for part in line.split(separator)])
+    return fields
 
 
 def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
-    """Return the pairs that all lines are; ``None`` where they are texts.
+    """Return the pairs if all lines are pairs; ``None`` if they are texts.
 
     Args:
-        lines: of a corpus, without blank ones.
-        name: of the corpus, for messages.
-        raw: whether ``||`` is text, as for a named method of single texts; a tab is none.
+        lines: lines of a corpus, without blank ones.
+        name: the name of the corpus, for messages.
+        raw: whether ``||`` is part of the text, as for a named method of single texts; a tab never is (default false).
 
     Raises:
         UsageError: most lines are pairs, but not all.
     """
-    texts = [raw and "\t" not in line for line in lines]
-    candidates = [
-        (own[0], own[1]) if len(own) == 2 and all(own) and not text else None
-        for own, text in zip(fields_of(lines), texts, strict=True)
-    ]
-    pairs = [pair for pair in candidates if pair]
+    pairs = []
+    texts = []
+    for line, fields in zip(lines, fields_of(lines), strict=True):
+        is_one_text = raw and "\t" not in line
+        if not is_one_text and len(fields) == 2 and all(fields):
+            pairs.append((fields[0], fields[1]))
+        else:
+            texts.append(line)
     if len(pairs) == len(lines):
         return pairs or None
     if not raw and 2 * len(pairs) > len(lines):
-        text = shown(lines[candidates.index(None)])
         problem = (
-            f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), but not {text}"
+            f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), "
+            f"but not {shown(texts[0])}"
         )
         hint = "Make all lines pairs, or none. To tune on the lines as they are, name the method: BACKBONE+mirror"
         raise UsageError(problem, hint)
@@ -52,9 +56,12 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
 
 
 def texts_of(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Return the texts of each line that count as seen: itself, and its parts but the id before two names."""
-    for line, own in zip(lines, fields_of(lines), strict=True):
-        yield (line, *own[-2:]) if len(own) in (2, 3) and all(own) else (line,)
+    """Yield the texts of each line that count as seen: the line, and its parts except an id before two names."""
+    for line, fields in zip(lines, fields_of(lines), strict=True):
+        if len(fields) in (2, 3) and all(fields):
+            yield (line, *fields[-2:])
+        else:
+            yield (line,)
 
 
 def have_parts(lines: Sequence[str]) -> bool:

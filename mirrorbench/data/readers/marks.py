@@ -12,21 +12,34 @@ _BRACKET = re.compile(r"(\\[\[\]\\]|[\[\]])")
 
 
 def unmark(text: str, opening: str, closing: str) -> tuple[str, tuple[tuple[int, int], ...]]:
-    """Remove closed marks (``<b>``, ``</b>``); returns the text and the spans that they enclosed, ascending."""
+    """Remove pairs of marks (``<b>``, ``</b>``); return the text and the spans that they enclosed, ascending.
+
+    An opening mark that is not closed stays in the text.
+
+    >>> unmark("the <b>bank</b> of the river", "<b>", "</b>")
+    ('the bank of the river', ((4, 8),))
+    """
     parts: list[str] = []
     spans: list[tuple[int, int]] = []
-    length = done = 0
+    length = 0  # of the parts
+    position = 0  # in the marked text
     # Not a regular expression: on a text of many openings and no closing it would search to the end for each.
-    while (mark := text.find(opening, done)) >= 0 and (
-        end := text.find(closing, mark + len(opening))
-    ) >= 0:
-        before, word = text[done:mark], text[mark + len(opening) : end]
-        start = length + len(before)
-        length = start + len(word)
-        spans.append((start, length))
-        parts += (before, word)
-        done = end + len(closing)
-    return "".join(parts) + text[done:], tuple(spans)
+    while True:
+        mark = text.find(opening, position)
+        if mark < 0:
+            break
+        word_start = mark + len(opening)
+        word_end = text.find(closing, word_start)
+        if word_end < 0:
+            break
+        before = text[position:mark]
+        word = text[word_start:word_end]
+        parts += [before, word]
+        span_start = length + len(before)
+        length = span_start + len(word)
+        spans.append((span_start, length))
+        position = word_end + len(closing)
+    return "".join(parts) + text[position:], tuple(spans)
 
 
 def parse_marked(text: str, where: str = "the text") -> TextInput:
@@ -37,20 +50,27 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
     >>> parse_marked("the [bank] of the river")
     TextInput(text='the bank of the river', spans=((4, 8),), language='', role='')
     """
-    plain = ""
-    bounds: list[int] = []
+    unmarked = ""
+    spans: list[tuple[int, int]] = []
+    start: int | None = None  # of the target part whose bracket is open
     for piece in _BRACKET.split(text):
-        if piece not in ("[", "]"):
-            plain += piece[-1] if piece in _ESCAPED else piece
-        elif (piece == "[") == len(bounds) % 2:
+        if piece in _ESCAPED:
+            unmarked += piece[-1]
+        elif piece == "[" and start is None:
+            start = len(unmarked)
+        elif piece == "]" and start is not None:
+            spans.append((start, len(unmarked)))
+            start = None
+        elif piece in ("[", "]"):
             raise DataFormatError(
                 f"{where}: the brackets do not match.", "A bracket of the text is written \\["
             )
         else:
-            bounds.append(len(plain))
-    spans = tuple(zip(bounds[::2], bounds[1::2], strict=False))
-    if len(bounds) % 2 or not spans or any(not plain[a:b].strip() for a, b in spans):
+            unmarked += piece
+    is_open = start is not None
+    has_blank = any(not unmarked[first:end].strip() for first, end in spans)
+    if is_open or not spans or has_blank:
         raise DataFormatError(
             f"{where}: no target word in square brackets.", hint="Mark it: the [bank] of the river"
         )
-    return TextInput(plain, spans)
+    return TextInput(unmarked, tuple(spans))

@@ -25,8 +25,9 @@ _DAMAGED = (
     TypeError,
     ValueError,
 )
-"""What openpyxl raises for a file that is damaged or is no Excel file."""
+"""What openpyxl raises for a file that is damaged or is not an Excel file."""
 _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
+"""A control character in a text, as Excel stores it (``_x000D_``)."""
 
 
 class _NoValue(str):
@@ -53,6 +54,7 @@ def sheet_values(
     chosen = resolve_columns(columns, names, [name for name in names if name], source, note)
     places = [names.index(column) for column in chosen]
     for number, row in without_empty_end(_with_formulas(rows, path), source, note, fewest=0):
+        # Rows may be shorter than the first one.
         values = tuple(row[place] if place < len(row) else None for place in places)
         for value in values:
             if isinstance(value, _NoValue):
@@ -68,7 +70,7 @@ def sheet_header(path: Path) -> list[str]:
 
 
 def _names(head: Sequence[Any]) -> list[str]:
-    """The names of columns; an empty one for an empty cell."""
+    """Return the names of the columns up to the last one; an empty cell between them has an empty name."""
     names = ["" if value is None else str(value) for value in head]
     while names and not names[-1]:
         names.pop()
@@ -76,51 +78,49 @@ def _names(head: Sequence[Any]) -> list[str]:
 
 
 def _rows(path: Path, note: Callable[[str], None]) -> Iterator[tuple[int, Sequence[Any]]]:
-    """The values of the rows of the first sheet, from its first row that is not empty, with their numbers."""
-    is_below_the_top = False
+    """Yield the rows of the first sheet with their numbers, from the first row that is not empty."""
+    has_begun = False
     for number, cells in _cells(path, note):
         values = [_value(cell) for cell in cells]
-        is_below_the_top |= any(value is not None for value in values)
-        if is_below_the_top:
+        if not has_begun:
+            has_begun = any(value is not None for value in values)
+        if has_begun:
             yield number, values
 
 
 def _with_formulas(
     rows: Iterator[tuple[int, Sequence[Any]]], path: Path
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Rows in which cells whose formula has no stored value, which look empty, say so."""
+    """Yield the rows with ``_NoValue`` in cells whose formula has no stored value, which look empty."""
     formulas: set[tuple[int, int]] | None = None
     for number, row in rows:
         if None not in row:
             yield number, row
             continue
-        if formulas is None:  # few files have empty cells
+        # Formulas need a second reading of the file, and few files have empty cells.
+        if formulas is None:
             formulas = _places_of_formulas(path)
-        yield (
-            number,
-            [
-                _NoValue("without a stored value")
-                if value is None and (number, place) in formulas
-                else value
-                for place, value in enumerate(row)
-            ],
-        )
+        values = list(row)
+        for place, value in enumerate(row):
+            if value is None and (number, place) in formulas:
+                values[place] = _NoValue("without a stored value")
+        yield number, values
 
 
 def _places_of_formulas(path: Path) -> set[tuple[int, int]]:
-    """Row (from 1) and column (from 0) of each cell with a formula."""
-    return {
-        (number, place)
-        for number, cells in _cells(path, lambda message: None, formulas=True)
-        for place, cell in enumerate(cells)
-        if cell.data_type == "f"
-    }
+    """Return the row (from 1) and the column (from 0) of each cell with a formula."""
+    places = set()
+    for number, cells in _cells(path, lambda message: None, formulas=True):
+        for place, cell in enumerate(cells):
+            if cell.data_type == "f":
+                places.add((number, place))
+    return places
 
 
 def _cells(
     path: Path, note: Callable[[str], None], formulas: bool = False
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """The cells of the rows of the first sheet, with their numbers; with values, or else with formulas."""
+    """Yield the cells of each row of the first sheet, with row numbers; a cell holds its value or its formula."""
     try:
         import openpyxl
     except ImportError as error:
@@ -146,7 +146,7 @@ def _cells(
 
 
 def _check_size(path: Path) -> None:
-    """Refuse a file that is no archive, as workbooks are, or that unpacks to too much: openpyxl holds all texts in memory."""
+    """Refuse a file that is not an archive, as workbooks are, or is too large: openpyxl holds all texts in memory."""
     if not zipfile.is_zipfile(path):
         problem = (
             f"{path} is no Excel workbook, perhaps an older one (.xls) or one with a password."
@@ -160,9 +160,9 @@ def _check_size(path: Path) -> None:
 
 
 def _value(cell: Any) -> Any:
-    """The value of a cell; control characters in texts are stored as ``_x000D_``."""
+    """Return the value of a cell."""
     if cell.data_type == "e":
         return _NoValue(f"with the error {cell.value}")
     if isinstance(cell.value, str):
-        return _ESCAPED.sub(lambda found: chr(int(found[1], 16)), cell.value)
+        return _ESCAPED.sub(lambda match: chr(int(match[1], 16)), cell.value)
     return cell.value
