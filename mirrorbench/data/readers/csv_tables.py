@@ -21,15 +21,15 @@ from mirrorbench.data.readers.values import parse_index
 _MOST_CHARACTERS = 1 << 27
 """Most characters of a field, which may hold a whole document, and of a row while its quotes are checked."""
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+")
+"""A decimal number, with a point or a comma."""
 _QUOTED = r'"[^"]*(?:""[^"]*)*"'
+"""A field in quotation marks, in which a mark of the text is doubled."""
 _RECORD = re.compile(rf'(?:{_QUOTED}|[^"\t]*)(?:\t(?:{_QUOTED}|[^"\t]*))*')
 """A row of tab-separated fields by RFC 4180, with tabs for its commas."""
 _OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
-"""The first line of such a row whose last field goes on in the next line."""
-
-
+"""The first line of such a row if its last field continues in the next line."""
 _STATED = re.compile(r'"?sep=([;,|])"?[;,|\s]*', re.IGNORECASE)
-"""A first line that says what separates the columns, as Excel reads and writes it, perhaps with empty fields behind it."""
+"""A first line that says what separates the columns, as Excel reads and writes it, perhaps followed by empty fields."""
 _SAY_SEPARATOR = "If semicolons separate the columns, say so in a line above the first: sep=;"
 _NAMES_OF_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
@@ -43,12 +43,20 @@ def table_values(
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     """Read the values of columns of a user's CSV or TSV file, with line numbers from 1.
 
-    Columns are names in the first row, or else numbers from 0, and then the first row holds values (``has_header``).
-    Empty rows at the end are left out. ``note`` is called with remarks on how the file is read. ``named``: columns are
-    names in any case.
+    Args:
+        source: the path of the file.
+        columns: names in the first row, or numbers from 0, and then the first row holds values (``has_header``); without
+            any, the default column (``resolve_columns``).
+        file_format: ``csv`` or ``tsv``.
+        note: called with remarks on how the file is read.
+        named: whether columns are names even if they are numbers.
+
+    Yields:
+        Line numbers, each with the values of ``columns``. Empty rows at the end are left out.
     """
-    # A text without a header may hold a semicolon.
-    has_names = named or any(parse_index(column) < 0 for column in columns) or not columns
+    are_numbers = bool(columns) and all(parse_index(column) >= 0 for column in columns)
+    # Where the first row may hold values, a semicolon in it may be one of a text.
+    has_names = named or not are_numbers
     path = Path(source).expanduser()
     reader = _rows(path, file_format, note, has_names)
     try:
@@ -77,41 +85,47 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
     """Return a ``csv.reader`` of a file; ``has_names``: whether its first row names the columns."""
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
-    mark = "," if file_format == "csv" else "\t"
-    if not is_rereadable(path):  # a pipe, whose columns are separated as its name says
-        return _reader(lines, mark, quoted=mark == ",")
+    if not is_rereadable(path):
+        # A pipe cannot be examined: its columns are separated as its name says.
+        return _quoted_reader(lines, ",") if file_format == "csv" else _unquoted_reader(lines)
     if file_format == "csv":
-        mark = separator_of(path, has_names)
-        if mark != ",":
-            note(f"{path}: its columns are separated by {_NAMES_OF_MARKS[mark]}")
+        separator = separator_of(path, has_names)
+        if separator != ",":
+            note(f"{path}: its columns are separated by {_NAMES_OF_MARKS[separator]}")
         elif not has_names and _separates(";", path):
             note(f"{path}: its semicolons are read as text. {_SAY_SEPARATOR}")
-        if mark != "\t":
-            return _reader(_without_statement(lines), mark, quoted=True)
-    quoted = quotes_are_marks(path)
-    if quoted is not None:
-        how = (
-            "around fields are read as in CSV"
-            if quoted
-            else "are read as text, not as marks around fields"
-        )
-        note(f"{path}: quotation marks {how} (RFC 4180)")
-    return _reader(lines, mark, quoted=bool(quoted))
+        if separator != "\t":
+            return _quoted_reader(_without_statement(lines), separator)
+    enclose_fields = quotes_are_marks(path)
+    if enclose_fields:
+        note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
+        return _quoted_reader(lines, "\t")
+    if enclose_fields is not None:
+        note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
+    return _unquoted_reader(lines)
 
 
 def _without_statement(lines: Iterator[str]) -> Iterator[str]:
-    """Empty the first line that is not empty if it states the separator: an empty row is none, and lines keep their numbers."""
+    """Yield the lines, but an empty one in place of a first line that states the separator.
+
+    An empty line is not a row, and the others keep their numbers. Empty lines may come before the first.
+    """
     for line in lines:
-        yield "\n" if _STATED.fullmatch(line.strip()) else line
+        states_separator = _STATED.fullmatch(line.strip())
+        yield "\n" if states_separator else line
         if line.strip():
             break
     yield from lines
 
 
-def _reader(lines: Iterator[str], mark: str, quoted: bool) -> Any:
-    if quoted:
-        return csv.reader(lines, delimiter=mark, strict=True)
-    return csv.reader(lines, delimiter=mark, quoting=csv.QUOTE_NONE)
+def _quoted_reader(lines: Iterator[str], separator: str) -> Any:
+    """Return a ``csv.reader`` for which quotation marks enclose fields (RFC 4180)."""
+    return csv.reader(lines, delimiter=separator, strict=True)
+
+
+def _unquoted_reader(lines: Iterator[str]) -> Any:
+    """Return a ``csv.reader`` of tab-separated lines in which quotation marks are text."""
+    return csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
 def separator_of(path: Path, has_names: bool = True) -> str:
@@ -124,68 +138,91 @@ def separator_of(path: Path, has_names: bool = True) -> str:
         has_names: whether its first row names the columns. Without names only tabs count: a text may hold a semicolon.
     """
     first = next((line for line in stream_lines(path) if line), "")
-    if stated := _STATED.fullmatch(first):
-        return stated[1]
+    statement = _STATED.fullmatch(first)
+    if statement:
+        return statement[1]
     if first and all("\t" in line for line in stream_lines(path) if line):
         return "\t"
-    has_one_field = len(next(csv.reader([first]), [])) == 1
-    if has_names and has_one_field:
-        return next((mark for mark in ";\t" if mark in first and _separates(mark, path)), ",")
+    fields_by_comma = next(csv.reader([first]), [])
+    if has_names and len(fields_by_comma) == 1:
+        for separator in (";", "\t"):
+            if separator in first and _separates(separator, path):
+                return separator
     return ","
 
 
-def _separates(mark: str, path: Path) -> bool:
-    """Whether all rows of a file have as many fields by a mark, and more than one."""
+def _separates(separator: str, path: Path) -> bool:
+    """Return whether a separator splits all rows of a file into the same number of fields, and more than one."""
     lines = (line + "\n" for line in stream_lines(path) if line)
-    widths: Counter[int] = Counter()
+    row_widths: Counter[int] = Counter()
     try:
-        widths.update(map(len, csv.reader(lines, delimiter=mark, strict=True)))
+        row_widths.update(map(len, csv.reader(lines, delimiter=separator, strict=True)))
     except csv.Error:
         return False
     # Quotation marks in several texts must not make one field of the rows between them.
-    by_line = Counter(line.count(mark) for line in stream_lines(path) if line)
-    merged = len(by_line) == 1 and by_line.total() > widths.total()
-    return len(widths) == 1 and max(widths) > 1 and not merged
+    line_widths = Counter(line.count(separator) for line in stream_lines(path) if line)
+    lines_are_rows = len(line_widths) == 1
+    has_merged_lines = line_widths.total() > row_widths.total()
+    if lines_are_rows and has_merged_lines:
+        return False
+    return len(row_widths) == 1 and max(row_widths) > 1
 
 
 def quotes_are_marks(path: Path) -> bool | None:
     """Return whether the quotation marks of a tab-separated file enclose fields; ``None`` for a file without any.
 
-    They do if the whole file follows RFC 4180 and all its rows have as many fields as the first. Where each line has as
-    many too, no field may hold several lines: a mark at the beginning of one text and another at the end of a later text
-    would make one field of all rows between them. It may if marks inside fields are doubled, or all names are in marks.
+    They do if the whole file follows RFC 4180 and all its rows have as many fields as the first. If all lines have the
+    same number of fields too, no field may hold several lines: a mark at the beginning of one text and another at the
+    end of a later text would make one field of all rows between them. It may if marks inside fields are doubled, or if
+    all names in the first row are in marks.
     """
-    has_marks = several_lines = certain = False
-    line_widths, widths = set[int](), set[int]()
-    lines: list[str] = []  # of a row
-    n_characters = n_marks = 0
+    has_marks = False
+    has_rows_of_several_lines = False
+    surely_enclose = False
+    tabs_of_lines = set[int]()
+    tabs_of_rows = set[int]()  # outside of quoted fields
+    row_lines: list[str] = []
+    n_characters = 0  # of the row
+    n_marks = 0  # of the row
     for line in stream_lines(path):
-        if not line and not lines:
+        if not line and not row_lines:
             continue
-        line_widths.add(line.count("\t"))
-        several_lines |= bool(lines)
-        lines.append(line)
+        tabs_of_lines.add(line.count("\t"))
+        if row_lines:
+            has_rows_of_several_lines = True
+        row_lines.append(line)
         n_characters += len(line)
         n_marks += line.count('"')
-        has_marks |= n_marks > 0
-        if n_marks % 2:  # inside a quoted field
-            if n_characters > _MOST_CHARACTERS or not (lines[1:] or _OPEN.fullmatch(line)):
+        if n_marks:
+            has_marks = True
+        is_inside_quoted_field = n_marks % 2 == 1
+        if is_inside_quoted_field:
+            if n_characters > _MOST_CHARACTERS:
+                return False
+            if len(row_lines) == 1 and not _OPEN.fullmatch(line):
                 return False
             continue
-        row = "\n".join(lines)
+        # The row ends with this line.
+        row = "\n".join(row_lines)
         if n_marks and not _RECORD.fullmatch(row):
             return False
-        quoted = re.findall(_QUOTED, row)
-        all_names = not widths and len(quoted) == row.count("\t") + 1
-        certain |= all_names or any('""' in field[1:-1] for field in quoted)
-        widths.add(row.count("\t") - sum(field.count("\t") for field in quoted))
-        lines.clear()
-        n_characters = n_marks = 0
+        quoted_fields = re.findall(_QUOTED, row)
+        is_first_row = not tabs_of_rows
+        all_names_are_quoted = is_first_row and len(quoted_fields) == row.count("\t") + 1
+        has_doubled_mark = any('""' in field[1:-1] for field in quoted_fields)
+        if all_names_are_quoted or has_doubled_mark:
+            surely_enclose = True
+        n_quoted_tabs = sum(field.count("\t") for field in quoted_fields)
+        tabs_of_rows.add(row.count("\t") - n_quoted_tabs)
+        row_lines.clear()
+        n_characters = 0
+        n_marks = 0
     if not has_marks:
         return None
-    lines_are_rows = len(line_widths) == 1 and line_widths != {0}
-    merged = several_lines and lines_are_rows and not certain
-    return not lines and len(widths) == 1 and not merged
+    if row_lines or len(tabs_of_rows) != 1:
+        return False
+    lines_have_equal_fields = len(tabs_of_lines) == 1 and tabs_of_lines != {0}
+    return surely_enclose or not (has_rows_of_several_lines and lines_have_equal_fields)
 
 
 def _values(
@@ -195,60 +232,66 @@ def _values(
     note: Callable[[str], None],
     named: bool,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    # An empty line is no row; an empty text in a single column is written "".
+    # An empty line is not a row; an empty text in a single column is written "".
     rows = ((reader.line_num, row) for row in reader if row)
     beginning = list(islice(rows, 2))
     if not beginning:
         return
-    first = beginning[0][1]
-    mark, width, may_be_wider = reader.dialect.delimiter, len(first), False
+    first_line, first = beginning[0]
+    separator = reader.dialect.delimiter
+    width = len(first)
+    may_be_wider = False
     if named or has_header(columns, [row for _, row in beginning]):
-        _check_head(first, source, mark)
+        _check_head(first, source, separator)
         chosen = resolve_columns(columns, first, first, source, note)
         indices = [first.index(column) for column in chosen]
         del beginning[0]
         if not named and any(parse_index(column) >= 0 for column in columns):
             note(
-                f"{source}: the first line holds {', '.join(columns)}, so these are names, no numbers"
+                f"{source}: the first line holds {', '.join(columns)}, so these are names, not numbers"
             )
     else:
         indices = [parse_index(column) for column in columns]
-        if width <= max(indices):
-            line, _ = beginning[0]
-            hint = _SAY_SEPARATOR if mark == "," and ";" in "".join(first) else ""
-            raise line_error(source, line, f"there is no column {max(indices)} (from 0)", hint)
-        # Other rows may have more columns behind these; a comma may be one of a text.
-        if mark == "\t":
-            width, may_be_wider = max(indices) + 1, True
+        last_index = max(indices)
+        if width <= last_index:
+            hint = _SAY_SEPARATOR if separator == "," and ";" in "".join(first) else ""
+            raise line_error(source, first_line, f"there is no column {last_index} (from 0)", hint)
+        # Other rows may have further columns. Not in CSV, where they may come from a comma in a text.
+        if separator == "\t":
+            width = last_index + 1
+            may_be_wider = True
     widths = set[int]()
 
-    def checked() -> Iterator[tuple[int, list[str]]]:
+    def rows_of_checked_width() -> Iterator[tuple[int, list[str]]]:
         for line, row in chain(beginning, rows):
-            if len(row) != width and not (may_be_wider and len(row) > width):
-                raise _uneven(source, line, len(row), width, mark)
+            is_wider = len(row) > width
+            if len(row) != width and not (is_wider and may_be_wider):
+                raise _uneven(source, line, len(row), width, separator)
             widths.add(len(row))
             yield line, row
 
-    for line, row in without_empty_end(checked(), source, note):
+    for line, row in without_empty_end(rows_of_checked_width(), source, note):
         yield line, tuple([row[index] for index in indices])
     if len(widths) > 1:
         note(f"{source}: rows of {min(widths)} to {max(widths)} columns, read by their numbers")
 
 
-def _uneven(source: str, line: int, n: int, width: int, mark: str) -> DataFormatError:
+def _uneven(source: str, line: int, n: int, width: int, separator: str) -> DataFormatError:
+    """Return the error for a row of ``n`` columns in a file whose first row has ``width``."""
     hints = {
         ",": 'A text that holds a comma stands in quotes: "one, two"',
         ";": 'A text that holds a semicolon stands in quotes: "one; two"',
     }
     problem = f"{n} columns, where the first line has {width}"
-    return line_error(source, line, problem, hints.get(mark, ""))
+    return line_error(source, line, problem, hints.get(separator, ""))
 
 
 def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bool:
-    """Return whether the first row of a table names its columns, of which ``columns`` are asked for.
+    """Return whether the first row of a table names its columns, given the ``columns`` that a user asked for.
 
-    It does unless these are numbers. Numbers in the first row are names too, as pandas gives them (0, 1, 2), if a text
-    stands below the first one; below a value of a table without a header (1, great film) stands another (0, bad film).
+    It does unless these are numbers. If they are, the first row holds names too if it counts from 0, as pandas names
+    columns (0, 1, 2), or if it holds these numbers and a text follows below the first of them: in a table without a
+    header another value would follow (1, great film; 0, bad film).
 
     Args:
         columns: names or numbers; the first is that of a text.
@@ -262,19 +305,26 @@ def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bo
         return True
     if len(beginning) == 1 or not all(column in first for column in columns):
         return False
+    second = beginning[1]
     place = first.index(columns[0])
-    return place < len(beginning[1]) and not _NUMBER.fullmatch(beginning[1][place].strip())
+    return place < len(second) and not _NUMBER.fullmatch(second[place].strip())
 
 
-def _check_head(names: Sequence[str], source: str, mark: str) -> None:
-    """Refuse a CSV file whose first line has another mark than the comma, but whose rows have not."""
-    other = next((own for own in ";\t" if len(names) == 1 and own in names[0]), "")
-    if mark != "," or not other:
+def _check_head(names: Sequence[str], source: str, separator: str) -> None:
+    """Refuse a CSV file whose only column is named as if semicolons or tabs separated its columns."""
+    if separator != "," or len(names) != 1:
+        return
+    if ";" in names[0]:
+        other = ";"
+    elif "\t" in names[0]:
+        other = "\t"
+    else:
         return
     width = names[0].count(other) + 1
     problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
     hint = f"Rows that {_NAMES_OF_MARKS[other]} separate must all have {width} columns"
     lines = (line + "\n" for line in stream_lines(Path(source).expanduser()) if line)
+    # Name the first row that is the reason.
     with suppress(csv.Error):
         for number, row in enumerate(csv.reader(lines, delimiter=other), start=1):
             if len(row) != width:

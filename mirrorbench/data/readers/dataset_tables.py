@@ -38,7 +38,7 @@ class TableRow:
         """Return the text in a column, unchanged; it must not be blank."""
         value = self.values.get(column)
         if not isinstance(value, str) or not value.strip():
-            raise self.error(f"column {column!r} is missing, empty or no text")
+            raise self.error(f"column {column!r} is missing, empty or not a text")
         return value
 
     def number(self, column: str | int, scale: tuple[float, float]) -> float:

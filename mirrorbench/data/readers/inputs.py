@@ -83,5 +83,5 @@ def _spanned(source: str, number: int, text: str, *span: Any) -> TextInput:
 def _position(value: Any, source: str, number: int) -> int:
     position = parse_index(value.strip()) if isinstance(value, str) else value
     if type(position) is not int or position < 0:
-        raise line_error(source, number, f"{shown(str(value))} is no position of a character")
+        raise line_error(source, number, f"{shown(str(value))} is not a position of a character")
     return position

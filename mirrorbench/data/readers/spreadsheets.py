@@ -149,7 +149,7 @@ def _check_size(path: Path) -> None:
     """Refuse a file that is not an archive, as workbooks are, or is too large: openpyxl holds all texts in memory."""
     if not zipfile.is_zipfile(path):
         problem = (
-            f"{path} is no Excel workbook, perhaps an older one (.xls) or one with a password."
+            f"{path} is not an Excel workbook, perhaps an older one (.xls) or one with a password."
         )
         hint = "Save it as Excel workbook (.xlsx) without a password, or as CSV (UTF-8)."
         raise DataFormatError(problem, hint)

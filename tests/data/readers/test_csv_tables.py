@@ -66,7 +66,7 @@ def test_number_that_is_read_as_a_name_is_said(tmp_path: Path) -> None:
     path.write_text("0\na text\nanother\n")
     assert read(path, "0") == (
         [("a text",), ("another",)],
-        [f"{path}: the first line holds 0, so these are names, no numbers"],
+        [f"{path}: the first line holds 0, so these are names, not numbers"],
     )
 
 

@@ -109,7 +109,7 @@ def test_damaged_and_enormous_files_are_rejected(
 ) -> None:
     path = tmp_path / "a.xlsx"
     path.write_bytes(b"PK no archive")
-    with pytest.raises(DataFormatError, match="no Excel workbook, perhaps an older one"):
+    with pytest.raises(DataFormatError, match="not an Excel workbook, perhaps an older one"):
         sheet_header(path)
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("a.txt", "x")
