@@ -1,4 +1,4 @@
-"""Columns of a user's file: their choice by name, and their values as texts."""
+"""Columns of a user's file: selected by name, with values read as texts."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import shown, without_texts
 
-_USUAL_COLUMNS = ("text", "sentence")  # the default of several columns
+_USUAL_COLUMNS = ("text", "sentence")
+"""The default in a file of several columns: the first of these that there is."""
 _SPREADSHEETS = (".xlsx", ".xlsm")
 _ROWS = (".parquet", ".pq", *_SPREADSHEETS)
-"""Endings of files that have no lines."""
+"""Endings of files that have rows but no lines."""
 
 
 def text_of(value: Any, source: str, number: int) -> str:
@@ -40,31 +41,24 @@ def resolve_columns(
     where: str,
     note: Callable[[str], None],
 ) -> Sequence[str]:
-    """Return the named columns, if they exist, with the default one for none.
+    """Return the named columns after checking that they exist; without a name, the default column.
 
     Args:
-        columns: the named ones; the first may be empty for the default.
-        names: of all columns.
-        texts: names of the columns of texts.
+        columns: names of columns; an empty first one stands for the default.
+        names: names of all columns of the file.
+        texts: names of the columns that hold texts.
         where: the file, and perhaps its line, for messages.
-        note: called with a remark where one of several columns was taken unnamed.
+        note: called with a remark if the default was chosen among several columns.
+
+    Raises:
+        UsageError: no column is named, and the default is not certain.
+        DataFormatError: a column does not exist, or several have its name.
     """
     if not columns or not columns[0]:
-        others = columns[1:]
-        columns = [name for name in _USUAL_COLUMNS if name in texts][:1] or texts
-        if len(columns) != 1:
-            hint = (
-                f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}"
-                if texts
-                else ""
-            )
-            raise UsageError(
-                f"{where} has {'several columns' if texts else 'no column of text'}, none is named",
-                hint,
-            )
+        default = _default_column(texts, where)
         if len(names) > 1:
-            note(f"{where}: texts are taken from the column {columns[0]!r}")
-        columns = [*columns, *others]
+            note(f"{where}: texts are taken from the column {default!r}")
+        columns = [default, *columns[1:]]
     for column in columns:
         if column not in names:
             # The first line of a file without a header holds texts.
@@ -77,20 +71,46 @@ def resolve_columns(
     return columns
 
 
+def _default_column(texts: Sequence[str], where: str) -> str:
+    """Return a usual column of texts, or else the only one; ``UsageError`` if there are none or several."""
+    for name in _USUAL_COLUMNS:
+        if name in texts:
+            return name
+    if not texts:
+        raise UsageError(f"{where} has no column of text, none is named")
+    if len(texts) > 1:
+        hint = f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}"
+        raise UsageError(f"{where} has several columns, none is named", hint)
+    return texts[0]
+
+
 def without_empty_end(
     rows: Iterable[tuple[int, Sequence[Any]]],
     source: str,
     note: Callable[[str], None],
     fewest: int = 2,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Leave out the empty rows of ``fewest`` columns and more at the end of a table, as spreadsheets write them, and note it."""
-    empty: list[tuple[int, Sequence[Any]]] = []
+    """Yield the rows of a table without empty ones at its end, as spreadsheets write them.
+
+    Args:
+        rows: numbers of rows, and their values.
+        source: the file, for messages.
+        note: called with the number of rows that were left out, if there are any.
+        fewest: only rows of at least so many columns count as empty (default 2).
+    """
+    # Empty rows wait here until another row shows that they are not at the end.
+    empty_rows: list[tuple[int, Sequence[Any]]] = []
     for number, row in rows:
-        if len(row) >= fewest and not any(str(field).strip() for field in row if field is not None):
-            empty.append((number, row))
+        if len(row) >= fewest and not _has_value(row):
+            empty_rows.append((number, row))
             continue
-        yield from empty
-        empty.clear()
+        yield from empty_rows
+        empty_rows.clear()
         yield number, row
-    if empty:
-        note(f"{source}: empty rows at the end, left out: {len(empty):,}")
+    if empty_rows:
+        note(f"{source}: empty rows at the end, left out: {len(empty_rows):,}")
+
+
+def _has_value(row: Sequence[Any]) -> bool:
+    """Return whether any value of a row is neither missing nor blank."""
+    return any(str(value).strip() for value in row if value is not None)

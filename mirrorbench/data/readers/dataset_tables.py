@@ -23,7 +23,14 @@ _T = TypeVar("_T")
 
 @dataclass(slots=True)  # not frozen: that would double the time per row
 class TableRow:
-    """A row of a file: values by column name, or by index from 0 if columns have no names."""
+    """A row of a file.
+
+    Attributes:
+        path: the file, for messages.
+        line: the number of the line, from 1.
+        values: values by column name, or by index from 0 if columns have no names.
+        ids: the ids of the data set so far.
+    """
 
     path: Path | str
     line: int
@@ -42,7 +49,7 @@ class TableRow:
         return value
 
     def number(self, column: str | int, scale: tuple[float, float]) -> float:
-        """Return the decimal number in a column, within a scale."""
+        """Return the decimal number in a column; it must lie between the two bounds of ``scale`` (included)."""
         return parse_number(self.text(column).strip(), self.path, self.line, *scale)
 
     def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
@@ -65,10 +72,10 @@ class Columns:
         names: the columns in order, or the required ones if the header gives the order. If empty, columns are numbered
             and all rows have as many as the first.
         header: whether the first line names the columns: ``exact`` (these and no others), ``order`` (these and perhaps
-            others, in any order), or empty for no header.
-        widths: permitted numbers of columns, if not that of the names or of the header.
-        separator: with ``,`` quotes follow RFC 4180, one row per line; with any other, quotes are text.
-        encoding: of the file.
+            others, in any order), or empty for no header (default).
+        widths: permitted numbers of columns; by default the number of names, or of columns in the header.
+        separator: with ``,`` quotes follow RFC 4180, one row per line; with any other (default: a tab), quotes are text.
+        encoding: encoding of the file (default ``utf-8-sig``: UTF-8, perhaps with a byte order mark).
     """
 
     names: Sequence[str | int]
@@ -86,30 +93,41 @@ class Columns:
     ) -> list[TableRow]:
         """Split lines into rows; ``path`` is their file, for messages."""
         if self.separator == ",":
-            cut = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
+            records = [_csv_fields(text, path, line) for line, text in enumerate(lines, start=1)]
         else:
-            cut = [text.split(self.separator) for text in lines]
-        names = self.names or range(len(cut[0]) if cut else 0)
+            records = [text.split(self.separator) for text in lines]
+        names = self.names or range(len(records[0]) if records else 0)
         widths = self.widths or (len(names),)
+        first_line = 1
         if self.header:
-            header = cut.pop(0) if cut else []
-            if self.header == "exact" and header != list(names):
-                raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
-            if lacking := [str(name) for name in names if header.count(str(name)) != 1]:
-                raise DataFormatError(
-                    f"{path}: the header is missing {', '.join(lacking)}, or names it twice."
-                )
-            names, widths = header, (len(header),)
+            header = records.pop(0) if records else []
+            self._check_header(header, names, path)
+            names = header
+            widths = (len(header),)
+            first_line = 2
         ids = ids or Ids()
         rows = []
-        for line, row in enumerate(cut, start=2 if self.header else 1):
-            if len(row) not in widths:
-                wanted = " or ".join(map(str, widths))
+        for line, fields in enumerate(records, start=first_line):
+            if len(fields) not in widths:
+                expected = " or ".join(map(str, widths))
                 raise DataFormatError(
-                    f"{path}, line {line}: {len(row)} columns instead of {wanted}."
+                    f"{path}, line {line}: {len(fields)} columns instead of {expected}."
                 )
-            rows.append(TableRow(path, line, dict(zip(names, row, strict=False)), ids))
+            values = dict(zip(names, fields, strict=False))
+            rows.append(TableRow(path, line, values, ids))
         return rows
+
+    def _check_header(
+        self, header: list[str], names: Sequence[str | int], path: Path | str
+    ) -> None:
+        """Raise a ``DataFormatError`` if the first line does not name the columns as it should."""
+        if self.header == "exact" and header != list(names):
+            raise DataFormatError(f"{path}: the header is not {', '.join(map(str, names))}.")
+        missing = [str(name) for name in names if header.count(str(name)) != 1]
+        if missing:
+            raise DataFormatError(
+                f"{path}: the header is missing {', '.join(missing)}, or names it twice."
+            )
 
     def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
         """Read the rows of several files; ids are unique among all."""
@@ -119,7 +137,7 @@ class Columns:
 
 
 def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
-    # One line at a time, so that a stray quote is an error in its line and cannot absorb the next lines.
+    """Split one line: with a whole file, a stray quote would absorb the next lines instead of being an error."""
     try:
         rows = list(csv.reader([text], strict=True))
     except csv.Error as error:
@@ -154,8 +172,11 @@ def parallel_labels(
     """Read a file of labels, one for each row of another file; without a file each label is ``None``."""
     if path is None:
         return [None] * len(rows)
-    lines = [(line, text.strip()) for line, text in enumerate(parallel_lines(path, rows), start=1)]
-    return [TableRow(path, line, {0: text}, Ids()).label(0, labels) for line, text in lines]
+    values: list[int | None] = []
+    for line, text in enumerate(parallel_lines(path, rows), start=1):
+        row = TableRow(path, line, {0: text.strip()}, Ids())
+        values.append(row.label(0, labels))
+    return values
 
 
 def by_name(
@@ -163,8 +184,14 @@ def by_name(
 ) -> dict[str, dict[str, Path]]:
     """Group files by their names: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
-    ``pattern`` has groups ``group`` and ``part`` (``data`` if empty); ``shape`` describes it in messages. Every group
-    must have all ``needed`` parts; the files of the first part have the order of groups.
+    Args:
+        files: paths by name.
+        pattern: regular expression with groups ``group`` and ``part`` (``data`` if it is empty).
+        shape: description of the pattern, for messages.
+        needed: parts that every group must have.
+
+    Returns:
+        Files by group and part; groups are in the order of their files of the first needed part.
     """
     groups: dict[str, dict[str, Path]] = {}
     for name, path in files.items():
@@ -172,13 +199,20 @@ def by_name(
         if match is None:
             raise DataFormatError(f"{path}: the name does not follow {shape}.")
         part = match["part"] or "data"
-        if part in groups.setdefault(match["group"], {}):
+        parts = groups.setdefault(match["group"], {})
+        if part in parts:
             raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
-        groups[match["group"]][part] = path
+        parts[part] = path
     for group, parts in groups.items():
-        if absent := [part for part in needed if part not in parts]:
+        missing = [part for part in needed if part not in parts]
+        if missing:
             raise DataFormatError(
-                f"The files of {group} ({shape}) are missing {', '.join(absent)}."
+                f"The files of {group} ({shape}) are missing {', '.join(missing)}."
             )
     order = list(files.values())
-    return dict(sorted(groups.items(), key=lambda item: order.index(item[1][needed[0]])))
+    first_part = needed[0]
+
+    def place_of_first_part(group: str) -> int:
+        return order.index(groups[group][first_part])
+
+    return {group: groups[group] for group in sorted(groups, key=place_of_first_part)}

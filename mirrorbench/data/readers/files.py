@@ -18,6 +18,7 @@ from mirrorbench.data.readers.folders import is_member, member
 
 _CHUNK = 1 << 20
 STDIN = "-"
+"""The name of standard input."""
 MAX_UNPACKED = 1 << 30
 """Limit in bytes on a decompressed ``.gz`` file or file of an archive: a megabyte can hold a gigabyte of zeros."""
 
@@ -42,9 +43,13 @@ def sha256_of(path: Path) -> str:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file to read (``-``: standard input), decompressed if it ends in ``.gz``; reading errors become ours.
+    """Open a file for reading, decompressed if its name ends in ``.gz``; ``-`` is standard input.
 
-    It may lie in a zip archive (``folders``).
+    The file may lie in a zip archive (``folders``).
+
+    Raises:
+        DataFormatError: compressed data are damaged.
+        DataUnavailableError: the file cannot be read.
     """
     try:
         if str(path) == STDIN:
@@ -78,16 +83,16 @@ def read_bytes(path: Path) -> bytes:
 
 def bounded_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
     """Read the lines of a stream; more than ``MAX_UNPACKED`` bytes of a compressed file are an error."""
-    left = most_bytes(path)
+    remaining_bytes = most_bytes(path)
     while line := stream.readline(MAX_UNPACKED + 1):
-        left -= len(line)
-        if left < 0:
+        remaining_bytes -= len(line)
+        if remaining_bytes < 0:
             raise too_large(path)
         yield line
 
 
 def most_bytes(path: Path) -> float:
-    """Return the limit on the bytes of a file: ``MAX_UNPACKED`` if it is compressed or in an archive, else none."""
+    """Return the limit on the bytes of a file: ``MAX_UNPACKED`` if it is compressed or in an archive, else infinity."""
     is_compressed = path.suffix == ".gz" or is_member(path)
     return MAX_UNPACKED if is_compressed else math.inf
 

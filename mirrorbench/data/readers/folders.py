@@ -1,6 +1,6 @@
 """Files of a user's folder, or of a zip archive in place of one.
 
-A file in an archive has the path of the archive and its own below it: ``beir.zip/corpus.jsonl``. Nothing is unpacked.
+The path of a file in an archive is the archive's path and its name there: ``beir.zip/corpus.jsonl``. Nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ def is_archive(name: str) -> bool:
 
 
 def archive_of(path: Path) -> Path | None:
-    """Return the zip archive that a path is or lies in; ``None`` for any other."""
-    return next(
-        (part for part in (path, *path.parents) if is_archive(part.name) and part.is_file()), None
-    )
+    """Return the zip archive that a path names or lies in; ``None`` for any other path."""
+    for part in (path, *path.parents):
+        if is_archive(part.name) and part.is_file():
+            return part
+    return None
 
 
 def is_member(path: Path) -> bool:
@@ -46,14 +47,16 @@ def is_rereadable(path: Path) -> bool:
 
 
 def files_in(folder: Path) -> list[Path]:
-    """Return the files of a folder, or of a folder in an archive, by their names; none where there is no such folder."""
+    """Return the files of a folder, or of a folder in an archive, sorted by name; none if there is no such folder."""
     if archive_of(folder) is not None:
         return sorted(file for file in _files(folder) if file.parent == folder)
-    return sorted(file for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
+    if folder.is_dir():
+        return sorted(file for file in folder.iterdir() if file.is_file())
+    return []
 
 
 def root_of(path: Path) -> Path:
-    """Return the folder that holds all files of an archive but those about it (README); any other path as it is."""
+    """Return the folder of an archive in which all its files are, except README and the like; any other path as it is."""
     if archive_of(path) != path:
         return path
     files = [file for file in _files(path) if not _is_about(file)]
@@ -62,7 +65,7 @@ def root_of(path: Path) -> Path:
 
 
 def _is_about(file: Path) -> bool:
-    """Whether a file is about the others by its name."""
+    """Return whether a file is about the others, by its name."""
     return file.name.lower().startswith(("readme", "license", "licence", "."))
 
 
@@ -70,16 +73,16 @@ def _is_about(file: Path) -> bool:
 def member(path: Path) -> Iterator[IO[bytes]]:
     """Open a file in an archive; errors are those of ``open_archive``."""
     with _opened(path) as (archive, root):
-        name = next((name for name in archive.sizes if root / name == path), None)
-        if name is None:
+        names = [name for name in archive.sizes if root / name == path]
+        if not names:
             raise DataUnavailableError(f"There is no file {path}.")
-        with BufferedReader(cast(Any, archive.opener(name))) as stream:
+        with BufferedReader(cast(Any, archive.opener(names[0]))) as stream:
             yield stream
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[tuple[Archive, Path]]:
-    """The archive that a path is or lies in, and the path of the archive."""
+    """Open the archive that a path names or lies in; yield it, and its path."""
     root = archive_of(path)
     assert root is not None
     with open_archive(root) as archive:
@@ -87,7 +90,10 @@ def _opened(path: Path) -> Iterator[tuple[Archive, Path]]:
 
 
 def _files(path: Path) -> list[Path]:
-    """The paths of all files in an archive but those that macOS adds (``__MACOSX``); none may be encrypted."""
+    """Return the paths of all files in an archive except those that macOS adds (``__MACOSX``).
+
+    An encrypted file is a ``DataFormatError``.
+    """
     with _opened(path) as (archive, root):
         if archive.encrypted:
             problem = f"{root}: {archive.encrypted[0]} is encrypted."
@@ -96,6 +102,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _is_inside(name: str) -> bool:
+    """Return whether a name in an archive is a path below it, and not one that macOS added."""
     path = PurePosixPath(name)
     is_elsewhere = path.is_absolute() or "\\" in name or ".." in path.parts
     return not is_elsewhere and "__MACOSX" not in path.parts

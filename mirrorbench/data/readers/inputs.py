@@ -18,9 +18,9 @@ class Line(NamedTuple):
     """An input to encode.
 
     Attributes:
-        number: of its line or row, from 1.
+        number: number of its line or row, from 1.
         item: the text, or the word in it.
-        kept: values of other columns of the row.
+        kept: values of the columns named by ``keep`` of ``read_inputs``.
     """
 
     number: int
@@ -40,11 +40,15 @@ def read_inputs(
 
     Args:
         source: the file, as in ``read_rows``.
-        column: of the texts; empty for the default.
+        column: the column of the texts; empty for the default.
         in_context: whether targets stand in brackets.
         spans: instead of brackets, the columns of a target's first character (from 0) and of the one after its last.
         note: called with remarks on how the file is read.
-        keep: columns whose values are returned beside the inputs; then all columns are names.
+        keep: columns whose values are returned beside the inputs. If there are any, all columns are names, never numbers.
+
+    Raises:
+        UsageError: ``spans`` without ``column``, and as ``read_rows``.
+        DataFormatError: a target is missing or lies outside its text, and as ``read_rows``.
     """
     if spans and not column:
         raise UsageError(
@@ -58,6 +62,7 @@ def read_inputs(
 def _lines(
     rows: Iterator[tuple[int, tuple[Any, ...]]], source: str, in_context: bool, n_spans: int
 ) -> Iterator[Line]:
+    """Yield the inputs of rows, each of which holds a text, ``n_spans`` values of its span, and values to keep."""
     for number, (value, *others) in rows:
         text = text_of(value, source, number)
         if n_spans:
@@ -70,7 +75,8 @@ def _lines(
 
 
 def _spanned(source: str, number: int, text: str, *span: Any) -> TextInput:
-    start, end = (_position(value, source, number) for value in span)
+    """Return a word in its text, given the two values of its span."""
+    start, end = [_position(value, source, number) for value in span]
     if not 0 <= start < end <= len(text):
         raise line_error(
             source,
@@ -81,6 +87,7 @@ def _spanned(source: str, number: int, text: str, *span: Any) -> TextInput:
 
 
 def _position(value: Any, source: str, number: int) -> int:
+    """Return the position of a character, which may be written as text."""
     position = parse_index(value.strip()) if isinstance(value, str) else value
     if type(position) is not int or position < 0:
         raise line_error(source, number, f"{shown(str(value))} is not a position of a character")

@@ -20,20 +20,27 @@ def read_document(path: Path) -> Any | None:
     An array is a document in any file. An object is one in ``.json`` alone: if its first line is not JSON by itself, or
     if it is the only line and holds several rows.
     """
+    # One iterator for both: the first line that is not blank, then the lines after it.
     lines = enumerate(stream_lines(path), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
     if first.strip().startswith("["):
-        return parse_json("\n".join(stream_lines(path)), str(path))
+        return _parse_whole(path)
     if not first.strip().startswith("{") or not _is_json(path):
         return None
-    has_more = any(line.strip() for _, line in lines)
+    is_only_line = not any(line.strip() for _, line in lines)
     try:
         value = parse_json(first, f"{path}, line {number}")
     except DataFormatError:
-        if not has_more:
+        if is_only_line:
             raise
-        return parse_json("\n".join(stream_lines(path)), str(path))
-    return value if not has_more and len(_records(value, str(path))) > 1 else None
+        return _parse_whole(path)
+    if is_only_line and len(_records(value, str(path))) > 1:
+        return value
+    return None
+
+
+def _parse_whole(path: Path) -> Any:
+    return parse_json("\n".join(stream_lines(path)), str(path))
 
 
 def _is_json(path: Path) -> bool:
@@ -43,10 +50,10 @@ def _is_json(path: Path) -> bool:
 def document_rows(document: Any, source: str, note: Callable[[str], None]) -> list[tuple[int, Row]]:
     """Return the rows of a document, with the numbers of their records from 1.
 
-    ``note`` is called with remarks on what it is taken for.
+    ``note`` is called with remarks on what the document is taken for.
 
     Raises:
-        DataFormatError: it holds no rows, or one is neither an object nor a text.
+        DataFormatError: the document holds no rows, or one is neither an object nor a text.
     """
     records = _records(document, source)
     if not records:
@@ -55,15 +62,20 @@ def document_rows(document: Any, source: str, note: Callable[[str], None]) -> li
         if not isinstance(record, (dict, str)):
             problem = f"{source}, record {number}: neither a JSON object nor a text."
             raise DataFormatError(problem, _EXAMPLE)
-    if all(isinstance(record, str) for record in records):
-        return [(number, {"text": record}) for number, record in enumerate(records, start=1)]
     numbered = list(enumerate(records, start=1))
+    if all(isinstance(record, str) for record in records):
+        return [(number, {"text": text}) for number, text in numbered]
     tool = tool_of(records[0])
-    return numbered if tool is None else rows_of_export(tool, numbered, source, note)
+    if tool is None:
+        return numbered
+    return rows_of_export(tool, numbered, source, note)
 
 
 def _records(document: Any, source: str) -> Sequence[Any]:
-    """The rows of an array, of a table that pandas wrote, or of the only array of objects in an object; else none."""
+    """Return the rows of a document: an array, a table that pandas wrote, or an object with one array of objects.
+
+    Any other document has none.
+    """
     if isinstance(document, list):
         return document
     if not isinstance(document, dict):
@@ -82,7 +94,7 @@ def _is_array_of_objects(value: Any) -> bool:
 
 
 def _of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
-    """The rows of a table that pandas wrote with ``orient="split"``."""
+    """Return the rows of a table that pandas wrote with ``orient="split"``."""
     if not all(isinstance(column, (str, int)) for column in columns):
         raise DataFormatError(f"{source}: its columns have names of several parts.")
     if len(set(columns)) < len(columns):
@@ -92,13 +104,18 @@ def _of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
     for number, values in enumerate(data, start=1):
         if not isinstance(values, list) or len(values) != len(columns):
             raise DataFormatError(f"{source}, record {number}: not a value for each column.")
-    return [dict(zip(map(str, columns), values, strict=True)) for values in data]
+    names = [str(column) for column in columns]
+    return [dict(zip(names, values, strict=True)) for values in data]
 
 
 def _of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Row]:
-    """The rows of a table that pandas wrote by columns, or by rows (``orient="index"``): rows are numbered."""
-    inner = next(iter(document.values())).keys()
-    by_rows, by_columns = (all(map(str.isdigit, names)) for names in (document, inner))
+    """Return the rows of a table that pandas wrote by columns, or by rows (``orient="index"``).
+
+    Rows are numbered, and columns must not be.
+    """
+    inner_keys = next(iter(document.values())).keys()
+    by_rows = all(key.isdigit() for key in document)
+    by_columns = all(key.isdigit() for key in inner_keys)
     if by_rows and by_columns:
         problem = (
             f"{source}: rows and columns are numbered, so that it is not certain which is which."
@@ -106,4 +123,7 @@ def _of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Ro
         raise DataFormatError(problem, 'Give the columns names, or write it with orient="records".')
     if by_rows:
         return [dict(row) for row in document.values()]
-    return [{column: values[name] for column, values in document.items()} for name in inner]
+    rows = []
+    for key in inner_keys:
+        rows.append({column: values[key] for column, values in document.items()})
+    return rows

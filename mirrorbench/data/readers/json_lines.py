@@ -14,10 +14,16 @@ from mirrorbench.data.readers.text import stream_lines
 
 
 def parse_json(text: str, where: str) -> Any:
-    """Parse a JSON text; a key that occurs twice in an object is an error."""
+    """Parse a JSON text.
+
+    Raises:
+        DataFormatError: it is not JSON, has a key twice in an object, or half of a surrogate pair; ``where`` names its
+            place in the message.
+    """
 
     def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        if len(members := dict(pairs)) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             raise ValueError("a key stands twice in one object")
         return members
 

@@ -24,12 +24,11 @@ def json_values(
     """
     n_unanswered: Counter[str] = Counter()
     for number, row in json_objects(source, note):
-        texts = (
-            []
-            if columns and columns[0]
-            else [name for name, value in row.items() if isinstance(value, str)]
-        )
-        columns = resolve_columns(columns, row, texts, f"{source}, line {number}", note)
+        text_columns = []
+        needs_default = not columns or not columns[0]
+        if needs_default:
+            text_columns = [name for name, value in row.items() if isinstance(value, str)]
+        columns = resolve_columns(columns, row, text_columns, f"{source}, line {number}", note)
         values = tuple(row[column] for column in columns)
         if UNANSWERED in values:
             n_unanswered[columns[values.index(UNANSWERED)]] += 1
@@ -49,7 +48,9 @@ def json_objects(
     document = read_document(path)
     if document is not None:
         return iter(document_rows(document, source, note))
-    first = next(objects_of_lines(path, source), None)
-    tool = tool_of(first[1]) if first else None
+    _, first_row = next(objects_of_lines(path, source), (0, {}))
+    tool = tool_of(first_row)
     lines = objects_of_lines(path, source)
-    return iter(rows_of_export(tool, list(lines), source, note)) if tool else lines
+    if tool is None:
+        return lines
+    return iter(rows_of_export(tool, list(lines), source, note))

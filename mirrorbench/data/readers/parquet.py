@@ -18,13 +18,13 @@ def parquet_values(
     try:
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
-            strings = [f.name for f in schema if _holds_texts(f.type)]
-            columns = resolve_columns(columns, schema.names, strings, source, note)
+            text_columns = [field.name for field in schema if _holds_texts(field.type)]
+            columns = resolve_columns(columns, schema.names, text_columns, source, note)
+            distinct_columns = list(dict.fromkeys(columns))
             number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=list(dict.fromkeys(columns))):
-                for values in zip(
-                    *(batch.column(column).to_pylist() for column in columns), strict=True
-                ):
+            for batch in file.iter_batches(batch_size=1024, columns=distinct_columns):
+                values_of_columns = [batch.column(column).to_pylist() for column in columns]
+                for values in zip(*values_of_columns, strict=True):
                     number += 1
                     yield number, values
     except (arrow.ArrowException, OSError, ValueError) as error:
@@ -34,15 +34,15 @@ def parquet_values(
 
 
 def _holds_texts(column_type: Any) -> bool:
-    """Whether a column holds texts; those of few values may be stored as a dictionary (pandas' categories)."""
-    values = getattr(column_type, "value_type", None)
-    if values is not None and str(column_type).startswith("dictionary"):
-        column_type = values
+    """Return whether a column holds texts; texts of few values may be stored as a dictionary (pandas' categories)."""
+    value_type = getattr(column_type, "value_type", None)
+    if value_type is not None and str(column_type).startswith("dictionary"):
+        column_type = value_type
     return str(column_type) in ("string", "large_string", "string_view")
 
 
 def pyarrow() -> tuple[Any, Any]:
-    """Import ``pyarrow.parquet`` and ``pyarrow``; a ``UsageError`` where they are not installed."""
+    """Return the modules ``pyarrow.parquet`` and ``pyarrow``; ``UsageError`` if they are not installed."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet as parquet

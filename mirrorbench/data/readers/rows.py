@@ -50,22 +50,30 @@ def read_rows(
     named: bool = False,
     file_format: str = "",
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    r"""Read a file; returns line or row numbers (from 1), each with the values of ``columns``.
+    r"""Read a file; return line or row numbers (from 1), each with the values of ``columns``.
 
-    The format, unless it is given, follows from the suffix: ``.jsonl``, ``.ndjson`` and ``.json`` are JSON lines or one document
-    (``json_documents``), ``.tsv`` and ``.csv`` tables, ``.parquet`` and ``.pq`` Parquet, ``.xlsx`` Excel's, all else plain text, one text per line. ``.gz``
-    (not of Parquet and Excel) is decompressed. ``-`` is standard input: plain text, or JSON lines where columns are named. Lines end at ``\n`` alone;
-    a byte order mark and one ``\r`` before the end are dropped. Columns of ``.tsv`` and ``.csv`` may be numbers from 0
-    that are no names in the first line (``has_header``; never with ``named``), and then there is no header line. The
-    default is the column ``text`` or ``sentence``, or the only one. Quotation marks of ``.tsv`` are read by
-    ``quotes_are_marks``. ``note`` is called with remarks on how the file is read, while it is read.
+    Lines end at ``\n`` alone; a byte order mark and one ``\r`` before the end are dropped. Quotation marks of ``.tsv`` are
+    read by ``quotes_are_marks``.
+
+    Args:
+        source: the path of the file; ``-`` is standard input: plain text, or JSON lines if columns are named. A name that
+            ends in ``.gz`` (not of Parquet and Excel files) is decompressed.
+        columns: names of columns; by default ``text`` or ``sentence``, or the only column. Columns of ``.tsv`` and
+            ``.csv`` may be numbers from 0 that are not names in the first line (``has_header``), and then there is no
+            header line.
+        note: called with remarks on how the file is read, while it is read.
+        named: whether columns of ``.tsv`` and ``.csv`` are names even if they are numbers.
+        file_format: as ``format_of`` returns it; by default that of the ending: ``.jsonl``, ``.ndjson`` and ``.json`` are
+            JSON lines or one document (``json_documents``), ``.tsv`` and ``.csv`` tables, ``.parquet`` and ``.pq``
+            Parquet, ``.xlsx`` and ``.xlsm`` Excel's. Any other is plain text, one text per line.
 
     Raises:
         UsageError: the file does not exist, or columns are named for plain text.
         DataUnavailableError: the file cannot be read.
         DataFormatError: it is not UTF-8, damaged, or has no such column; the message names the line.
     """
-    path, file_format = Path(source).expanduser(), file_format or format_of(source)
+    path = Path(source).expanduser()
+    file_format = file_format or format_of(source)
     if source == STDIN:
         file_format = "jsonl" if columns else PLAIN_TEXT
     elif source.lower().endswith(".gz") and file_format in ("parquet", "xlsx"):
@@ -97,18 +105,28 @@ def read_strings(
     strip: bool = True,
     note: Callable[[str], None] = silent,
 ) -> Iterator[tuple[int, str]]:
-    """Read the texts of a file that are not blank, the two of a pair joined by a tab, with their line numbers.
+    """Read the texts of a file, with their line numbers; the two texts of a pair are joined by a tab.
 
-    ``note`` and errors are those of ``read_rows``.
+    Blank texts, and pairs with one, are left out. ``source``, ``note`` and errors are those of ``read_rows``.
+
+    Args:
+        source: the path of the file.
+        columns: one for texts, two for pairs; by default the default column.
+        strip: whether spaces at both ends of texts are removed (default true).
+        note: called with remarks on how the file is read.
     """
     if len(columns) > 2:
         raise UsageError(
             f"{source}: texts are in one column, pairs in two", f"Got {', '.join(columns)}"
         )
-    plain = not columns and format_of(source) == PLAIN_TEXT
+    is_plain_text = not columns and format_of(source) == PLAIN_TEXT
     for number, values in read_rows(source, columns, note):
         texts = [text_of(value, source, number) for value in values]
-        if all(map(str.strip, texts)):
+        if not all(text.strip() for text in texts):
+            continue
+        if not is_plain_text:
             # A tab separates the texts of a pair, so tabs in columns become spaces.
-            texts = texts if plain else [" ".join(text.split("\t")) for text in texts]
-            yield number, "\t".join(map(str.strip, texts) if strip else texts)
+            texts = [text.replace("\t", " ") for text in texts]
+        if strip:
+            texts = [text.strip() for text in texts]
+        yield number, "\t".join(texts)

@@ -33,19 +33,20 @@ def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
 
 
 def _beginning(stream: IO[bytes]) -> bytes:
-    """The first two bytes of a buffered stream, which stay in it; nothing of one without a buffer."""
+    """Return the first two bytes of a stream without consuming them; no bytes for a stream without a buffer."""
     return stream.peek(2)[:2] if hasattr(stream, "peek") else b""
 
 
 def _of_utf16(stream: IO[bytes], path: Path) -> Iterator[str]:
-    """The lines of a file whose mark says that it is UTF-16, as Excel writes Unicode text."""
-    number, left = 0, most_bytes(path)
+    """Yield the lines of a file whose byte order mark says that it is UTF-16, as Excel writes Unicode text."""
+    number = 0
+    remaining_bytes = most_bytes(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
         while line := text.readline(MAX_UNPACKED // 2):
             number += 1
-            left -= 2 * len(line)
-            if left < 0:
+            remaining_bytes -= 2 * len(line)
+            if remaining_bytes < 0:
                 raise too_large(path)
             if "\0" in line:
                 raise DataFormatError(f"{path}, line {number}: a NUL; this is not a text file.")
@@ -63,8 +64,10 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
     occur inside texts. A leading byte order mark is dropped, nothing else is stripped. A text whose only line ends are
     ``\r`` (old Mac) is refused.
     """
-    is_utf8, number, text = encoding == "utf-8-sig", 0, ""
+    is_utf8 = encoding == "utf-8-sig"
     name = "UTF-8" if is_utf8 else encoding
+    number = 0
+    line = ""
     for number, raw in enumerate(lines, start=1):
         if number == 1 and raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             hint = "Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE"
@@ -72,23 +75,34 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
         if number == 1 and not is_utf8 and raw.startswith(BOM_UTF8):
             raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
         if b"\0" in raw:
-            is_wide = raw.count(b"\0") >= len(raw) // 3  # as in UTF-16 without its mark
-            form = "utf-16be" if raw.startswith(b"\0") else "utf-16le"
-            hint = f"If it is UTF-16: iconv -f {form} -t utf-8 FILE > NEWFILE" if is_wide else ""
             problem = f"{where}, line {number}: a NUL byte; this is not a text file."
-            raise DataFormatError(problem, hint)
+            raise DataFormatError(problem, _hint_on_nul(raw))
         try:
+            # Only the first line can begin with a byte order mark.
             text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
         except UnicodeDecodeError as error:
-            hint = ""
-            if is_utf8:
-                # Latin-1 has no letters from 0x80 to 0x9f, where Windows has quotation marks and the euro.
-                windows = any(0x80 <= byte <= 0x9F for byte in raw)
-                name_of = "windows-1252" if windows else "latin1"
-                hint = f"Convert the file to UTF-8, e.g. with: iconv -f {name_of} -t utf-8 FILE > NEWFILE"
-            message = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
-            raise DataFormatError(message, hint) from None
-        yield text.removesuffix("\n").removesuffix("\r")
-    if number == 1 and "\r" in text.removesuffix("\n").removesuffix("\r"):
+            problem = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
+            hint = _hint_on_encoding(raw) if is_utf8 else ""
+            raise DataFormatError(problem, hint) from None
+        line = text.removesuffix("\n").removesuffix("\r")
+        yield line
+    if number == 1 and "\r" in line:
         hint = "Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE"
         raise DataFormatError(f"{where}: its lines end in a carriage return alone.", hint)
+
+
+def _hint_on_nul(line: bytes) -> str:
+    """Return advice on a line with NUL bytes if it looks like UTF-16 without a byte order mark."""
+    looks_like_utf16 = line.count(b"\0") >= len(line) // 3
+    if not looks_like_utf16:
+        return ""
+    encoding = "utf-16be" if line.startswith(b"\0") else "utf-16le"
+    return f"If it is UTF-16: iconv -f {encoding} -t utf-8 FILE > NEWFILE"
+
+
+def _hint_on_encoding(line: bytes) -> str:
+    """Return advice on a line that is not UTF-8."""
+    # Latin-1 has no letters from 0x80 to 0x9f, where Windows has quotation marks and the euro.
+    is_windows = any(0x80 <= byte <= 0x9F for byte in line)
+    encoding = "windows-1252" if is_windows else "latin1"
+    return f"Convert the file to UTF-8, e.g. with: iconv -f {encoding} -t utf-8 FILE > NEWFILE"

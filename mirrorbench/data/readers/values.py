@@ -17,6 +17,7 @@ _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _LIST = re.compile(r"""\s*\[\s*(?:["']|\]\s*$)""")
 """The beginning of a list of texts, or an empty list."""
 _DIGITS = 9
+"""Most digits of an index."""
 
 
 class Ids:
@@ -26,10 +27,12 @@ class Ids:
         self._places: dict[str, tuple[Path | str, int]] = {}
 
     def add(self, identity: str, path: Path | str, line: int) -> str:
-        """Register the id of a line and return it; a registered id is an error."""
+        """Register the id of a line and return it; ``DataFormatError`` if it is registered already."""
         if identity in self._places:
-            first, earlier = self._places[identity]
-            where = f"line {earlier}" if first == path else f"{first}, line {earlier}"
+            first_path, first_line = self._places[identity]
+            where = f"line {first_line}"
+            if first_path != path:
+                where = f"{first_path}, line {first_line}"
             raise DataFormatError(
                 f"{path}, line {line}: the id {shown(identity)} stands already in {where}."
             )
@@ -41,11 +44,12 @@ def is_label(value: Any) -> bool:
     """Return whether a value of a table is a label, score or id: a text that is not blank, or a number."""
     if isinstance(value, str):
         return bool(value.strip())
-    return isinstance(value, Number) and value == value  # Parquet has NaN for a missing number
+    # Parquet has NaN for a missing number, which differs from itself.
+    return isinstance(value, Number) and value == value
 
 
 def is_list(value: Any) -> bool:
-    """Return whether a value of a table is a list: of JSON, of Parquet, or the beginning of one of texts, written as text.
+    """Return whether a value of a table is a list of JSON or Parquet, or a text that begins as a list of texts does.
 
     >>> is_list('["one", "two"]'), is_list("['one' 'two']"), is_list("[deleted]")
     (True, True, False)
@@ -56,10 +60,10 @@ def is_list(value: Any) -> bool:
 
 
 def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
-    """Return the values of a list (``is_list``).
+    """Return the values of a list (``is_list``); a text that holds another JSON value is returned as the only value.
 
     Raises:
-        DataFormatError: a list that is written as text is not JSON.
+        DataFormatError: the list is written as text and is not JSON.
     """
     if not isinstance(value, str):
         values: Sequence[Any] = value
@@ -75,19 +79,24 @@ def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
 
 
 def label_text(value: Any) -> str:
-    """Write a label, score or id as text, whole numbers without a fraction: 1.0 of Parquet and JSON as 1."""
+    """Return a label, score or id as text, whole numbers without a fraction: 1.0 of Parquet and JSON becomes 1."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
 
 
 def parse_index(text: str) -> int:
-    """Parse an index from 0 in ASCII digits; anything else is -1."""
-    return int(text) if text.isascii() and text.isdigit() and len(text) <= _DIGITS else -1
+    """Return an index from 0, written in at most nine ASCII digits; -1 for any other text."""
+    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+        return int(text)
+    return -1
 
 
 def parse_number(text: str, path: Path | str, line: int, low: float, high: float) -> float:
-    """Parse a decimal number between two bounds (included); no ``nan``, ``inf``, ``1_0``, spaces or other digits."""
+    """Return a decimal number between two bounds (included); ``DataFormatError`` for any other text.
+
+    Python's ``float`` would also read ``nan``, ``inf``, ``1_0``, spaces, and digits of other scripts.
+    """
     if not _NUMBER.match(text):
         raise DataFormatError(f"{path}, line {line}: {shown(text)} is not a number.")
     value = float(text)

@@ -323,12 +323,13 @@ class LexiconInduction(TaskKind[Lexicon]):
             f"{target.n_missing} target words"
         )
         n_test_words = len({word for word, _ in items.test})
+        covered_words = [source.words[row] for row in rank_of_word]
         return Scores(
             metrics,
-            ids=[source.words[row] for row in rank_of_word],
+            ids=covered_words,
             scores=(word_ranks <= 1).astype(np.float64),
             gold=np.ones(len(word_ranks)),
-            coverage=len(word_ranks) / n_test_words,
+            coverage=len(covered_words) / n_test_words,
             notes=(note,),
             extra={"rank": word_ranks, "nn_rank": word_ranks_by_cosine},
         )
@@ -374,12 +375,11 @@ class _Space:
 
 def _lowered(lexicon: Lexicon) -> Lexicon:
     """Return the lexicon with all words in lower case."""
-    return Lexicon(
-        train=tuple((source.lower(), target.lower()) for source, target in lexicon.train),
-        test=tuple((source.lower(), target.lower()) for source, target in lexicon.test),
-        source_words=tuple(word.lower() for word in lexicon.source_words),
-        target_words=tuple(word.lower() for word in lexicon.target_words),
-    )
+    train = tuple((source.lower(), target.lower()) for source, target in lexicon.train)
+    test = tuple((source.lower(), target.lower()) for source, target in lexicon.test)
+    source_words = tuple(word.lower() for word in lexicon.source_words)
+    target_words = tuple(word.lower() for word in lexicon.target_words)
+    return Lexicon(train, test, source_words, target_words)
 
 
 def _vocabularies(lexicon: Lexicon) -> tuple[list[str], list[str]]:
