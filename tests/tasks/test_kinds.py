@@ -131,7 +131,7 @@ def test_invalid_task_options_are_rejected(name: str, message: str) -> None:
         PLUGINS.tasks[name]
 
 
-def test_own_data_whose_path_is_no_text_are_refused(tmp_path: Path, plugins: Plugins) -> None:
+def test_path_that_is_not_utf8_is_refused(tmp_path: Path, plugins: Plugins) -> None:
     """Results are stored under it, as UTF-8."""
     name = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.csv")
     Path(name).write_text("sentence1,sentence2,score\na,b,1\nb,c,2\n")

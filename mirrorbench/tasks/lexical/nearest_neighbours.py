@@ -279,12 +279,14 @@ def _exact(
         right = _scaled(candidate_keys, similarity, device).double()
         products: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
         return products
+    # On a CPU the keys are an array.
     exact_queries = np.asarray(queries, dtype=np.float64)
     exact_keys = np.asarray(candidate_keys, dtype=np.float64)
     if similarity == "cosine":
         exact_queries = unit(exact_queries)
         exact_keys = unit(exact_keys)
-    return np.einsum("nd,ncd->nc", exact_queries, exact_keys)
+    similarities: NDArray[np.float64] = np.einsum("nd,ncd->nc", exact_queries, exact_keys)
+    return similarities
 
 
 def _blocks(

@@ -47,7 +47,7 @@ def test_ratings_of_json_min_are_numbers(tmp_path: Path) -> None:
     assert read(path, "same")[0] == [("yes",), ({"choices": ["x", "y"]},), ("no",)]
 
 
-def test_answers_in_a_table_of_label_studio_are_the_first_of_each_task() -> None:
+def test_label_studio_table_gives_first_answer_of_task() -> None:
     assert is_table_of_label_studio(["annotation_id", "annotator", "id", "lead_time", "text"])
     assert not is_table_of_label_studio(["id", "text"])
     cells = [("a", '[{"rating":4}]', "1"), ("b", "", "2"), ("a", '[{"rating":1}]', "1")]
@@ -67,9 +67,7 @@ def test_answers_in_a_table_of_label_studio_are_the_first_of_each_task() -> None
 
 
 @pytest.mark.parametrize("ending", [".json", ".jsonl"])
-def test_question_without_an_answer_leaves_a_record_out_where_it_is_read(
-    tmp_path: Path, ending: str
-) -> None:
+def test_record_without_answer_to_a_question_is_skipped(tmp_path: Path, ending: str) -> None:
     def record(text: str, **answers: str) -> dict[str, Any]:
         responses = {name: [{"value": answer}] for name, answer in answers.items()}
         return {"id": text, "fields": {"text": text}, "responses": responses}
@@ -86,7 +84,7 @@ def test_question_without_an_answer_leaves_a_record_out_where_it_is_read(
     assert read(path, "note")[0] == [("!",)]
 
 
-def test_flat_records_of_argilla_have_the_first_submitted_response(tmp_path: Path) -> None:
+def test_flat_argilla_record_gives_first_submitted_response(tmp_path: Path) -> None:
     def record(text: str, values: list[str] | None, *statuses: str) -> dict[str, Any]:
         return {
             "text": text,
@@ -100,7 +98,7 @@ def test_flat_records_of_argilla_have_the_first_submitted_response(tmp_path: Pat
     assert read(path, "text", "label")[0] == [("a", "y")]
 
 
-def test_records_of_another_form_among_an_export_are_an_error(tmp_path: Path) -> None:
+def test_foreign_record_in_an_export_is_refused(tmp_path: Path) -> None:
     records = [{"fields": {"text": "a"}, "responses": {}}, {"text": "b"}]
     with pytest.raises(DataFormatError, match="record 2: not as Argilla exports it"):
         read(write(tmp_path / "a.json", records), "text")

@@ -61,7 +61,7 @@ def test_name_in_the_header_wins_over_a_number(
     assert has_header(columns, rows) == named
 
 
-def test_number_that_is_read_as_a_name_is_said(tmp_path: Path) -> None:
+def test_number_read_as_a_name_is_noted(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("0\na text\nanother\n")
     assert read(path, "0") == (
@@ -70,7 +70,7 @@ def test_number_that_is_read_as_a_name_is_said(tmp_path: Path) -> None:
     )
 
 
-def test_empty_rows_at_the_end_are_left_out_and_counted(tmp_path: Path) -> None:
+def test_empty_rows_at_the_end_are_counted(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("text,id\na,1\n,\nb,2\n,\n , \n")
     values, notes = read(path, "text", "id")
@@ -104,7 +104,7 @@ def test_quoted_tabs_equal_what_pandas_wrote(tmp_path: Path, quoting: int) -> No
         ["text\tid", '"a\tb"\t1', "c\t2\t3", "d\t4"],
     ],
 )
-def test_quotes_that_do_not_follow_the_rules_are_text(tmp_path: Path, lines: list[str]) -> None:
+def test_quotes_against_the_rules_are_text(tmp_path: Path, lines: list[str]) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("\n".join(lines) + "\n")
     assert quotes_are_marks(path) is False
@@ -142,7 +142,7 @@ def test_tabs_without_quotes_need_no_rule(tmp_path: Path) -> None:
     assert read(path, "text") == ([("'a'",), ("b",)], [])
 
 
-def test_random_tables_of_pandas_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
+def test_random_tables_are_read_as_pandas_reads_them(tmp_path: Path) -> None:
     rng = random.Random(0)
     for number in range(150):
         rows = [
@@ -177,7 +177,7 @@ def test_separator_may_be_stated_in_the_first_line(tmp_path: Path, mark: str) ->
     assert table_header(path, "csv") == ["text", "score"]
 
 
-def test_tabs_in_all_lines_separate_whatever_the_name_says(tmp_path: Path) -> None:
+def test_tabs_in_all_lines_separate_columns_of_csv(tmp_path: Path) -> None:
     """Without a header rows may have more columns behind those that are read, which is said."""
     path = tmp_path / "a.csv"
     path.write_text('x\ta, "b"\nx\t"c\tmore\n')
@@ -192,9 +192,7 @@ def test_tabs_in_all_lines_separate_whatever_the_name_says(tmp_path: Path) -> No
     assert read(path, "0") == ([("x\ta",), ("x",)], [])  # not in all lines
 
 
-def test_semicolons_in_all_lines_of_a_table_without_names_are_text_which_is_said(
-    tmp_path: Path,
-) -> None:
+def test_semicolons_without_column_names_are_text(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("x;a\ny;b\n")
     values, (note,) = read(path, "0")

@@ -20,7 +20,7 @@ def zipped(path: Path, **members: str) -> Path:
     return path
 
 
-def test_archive_is_read_as_the_folder_that_it_holds(tmp_path: Path) -> None:
+def test_archive_is_read_as_its_folder(tmp_path: Path) -> None:
     path = zipped(tmp_path / "a.ZIP", beir__b="x\ny\n", beir__a="", beir__qrels__test="")
     root = root_of(path)
     assert root == path / "beir"
@@ -45,7 +45,7 @@ def test_folder_outside_archives_is_listed_too(tmp_path: Path) -> None:
     assert files_in(tmp_path / "none") == []
 
 
-def test_members_outside_the_archive_and_of_macos_are_no_files(tmp_path: Path) -> None:
+def test_outside_and_macos_members_are_not_listed(tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for name in ("../up", "/etc/hosts", "__MACOSX/._a", "b\\c", "a"):

@@ -41,7 +41,7 @@ def test_values_are_those_of_pandas(tmp_path: Path) -> None:
     assert [text for _, (text,) in read_rows(str(path))] == list(expected.text)
 
 
-def test_rows_around_the_table_and_other_sheets_are_left_out_and_said(tmp_path: Path) -> None:
+def test_other_sheets_and_surrounding_rows_are_skipped(tmp_path: Path) -> None:
     rows = [[], ["text", None, "label"], ["a", 5, "x"], ["b", None, None, "aside"], [" ", "", None]]
     path = save(tmp_path / "a.xlsx", *rows, [" "], Notes=["y"])
     book = openpyxl.load_workbook(path)
@@ -58,7 +58,7 @@ def test_rows_around_the_table_and_other_sheets_are_left_out_and_said(tmp_path: 
     ]
 
 
-def test_size_that_a_file_states_of_its_sheet_is_not_believed(tmp_path: Path) -> None:
+def test_stated_sheet_size_is_ignored(tmp_path: Path) -> None:
     path = save(tmp_path / "a.xlsx", ["text", "label"], ["a", "x"])
     other = tmp_path / "b.xlsx"
     with zipfile.ZipFile(path) as source, zipfile.ZipFile(other, "w") as target:
@@ -75,7 +75,7 @@ def test_control_characters_of_texts_are_read(tmp_path: Path) -> None:
     assert [text for _, (text,) in read_rows(str(path))] == ["a\r\nb", "_x000D_"]
 
 
-def test_empty_cell_is_a_blank_text_as_in_csv(tmp_path: Path) -> None:
+def test_empty_cell_is_a_blank_text(tmp_path: Path) -> None:
     path = save(tmp_path / "a.xlsx", ["text", "id"], ["a", 1], [None, 2], ["b", 3])
     assert [line.item.text for line in read_inputs(str(path), "text")] == ["a", "", "b"]
 
