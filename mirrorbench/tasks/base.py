@@ -181,7 +181,7 @@ class Task(ABC):
     private: bool = False
 
     def reading(self, protocol: str, of_target: bool = False) -> Task:
-        """Return the task that reads the data as a protocol does, by default itself, with equal name, version and files.
+        """Return the task as a protocol reads its data, by default the task itself; it keeps name, version and files.
 
         Args:
             protocol: ``paper`` or ``released``.

@@ -55,7 +55,7 @@ def table_values(
         Line numbers, each with the values of ``columns``. Empty rows at the end are left out.
     """
     are_numbers = bool(columns) and all(parse_index(column) >= 0 for column in columns)
-    # Where the first row may hold values, a semicolon in it may be one of a text.
+    # A first row of values may hold a semicolon as part of a text (``separator_of``).
     has_names = named or not are_numbers
     path = Path(source).expanduser()
     reader = _rows(path, file_format, note, has_names)
