@@ -58,15 +58,13 @@ PLANE = {
 
 
 def linking(*mentions: tuple[str, str], fold: str = "") -> Linking:
-    return Linking(
-        tuple(
-            Mention(f"{fold}{number}", tuple(text.split("|")), frozenset(gold.split("|")))
-            for number, (text, gold) in enumerate(mentions, start=1)
-        ),
-        tuple(NAMES),
-        tuple(frozenset(ids.split("|")) for ids in NAMES.values()),
-        fold,
-    )
+    """Mentions, each a text and its gold ids, numbered from 1, with the dictionary ``NAMES``."""
+    numbered = []
+    for number, (text, gold) in enumerate(mentions, start=1):
+        parts = tuple(text.split("|"))
+        numbered.append(Mention(f"{fold}{number}", parts, frozenset(gold.split("|"))))
+    ids = tuple(frozenset(ids.split("|")) for ids in NAMES.values())
+    return Linking(tuple(numbered), tuple(NAMES), ids, fold)
 
 
 def score(*linkings: Linking, protocol: str = "paper") -> Scores:
@@ -83,41 +81,37 @@ def test_released_ranks_equal_sapbert_code(bench: Bench, random_model: Models) -
         "ataxia": "D3",
         "Ataxic gait": "D4",
     }
-    content = {
-        "x/processed_test/1.concept": "".join(
-            f"1||0|1||x||{text}||{gold}\n" for text, gold in mentions.items()
-        ),
-        "x/test_dictionary.txt": "".join(
-            f"{concept}||{name}\n" for name, concept in dictionary.items()
-        ),
-    }
-    made = {
-        ("ncbi-disease", "ncbi-disease.tar.gz"): archive(
-            {name: text.encode() for name, text in content.items()}
-        )
-    }
-    write(made, bench.folder / "data")
-    card = msgspec.structs.replace(
-        as_here(builtin_cards()["ncbi-disease"], made), name="small-ncbi"
+    mention_lines = [f"1||0|1||x||{text}||{gold}\n" for text, gold in mentions.items()]
+    name_lines = [f"{concept}||{name}\n" for name, concept in dictionary.items()]
+    data = archive(
+        {
+            "x/processed_test/1.concept": "".join(mention_lines).encode(),
+            "x/test_dictionary.txt": "".join(name_lines).encode(),
+        }
     )
+    files = {("ncbi-disease", "ncbi-disease.tar.gz"): data}
+    write(files, bench.folder / "data")
+    card = as_here(builtin_cards()["ncbi-disease"], files)
+    card = msgspec.structs.replace(card, name="small-ncbi")
     bench.plugins.add(ToyPlugin(tasks=[EntityLinking.from_card(card)]), "small")
     path = random_model("bert")
-    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).eval()
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    model = AutoModel.from_pretrained(path).eval()
 
     def embed(name: str) -> Any:
-        read = tokenizer(
+        tokens = tokenizer(
             name.lower(), max_length=25, padding="max_length", truncation=True, return_tensors="pt"
         )
         with torch.no_grad():
-            return model(**read).last_hidden_state.mean(1)[0].numpy()
+            return model(**tokens).last_hidden_state.mean(1)[0].numpy()
 
-    table, ids = np.stack([embed(name) for name in dictionary]), list(dictionary.values())
+    table = np.stack([embed(name) for name in dictionary])
+    ids = list(dictionary.values())
     np.testing.assert_array_equal(table[0], table[1])  # within 25 tokens the two types are one
-    orders = [np.argsort(-(table @ embed(text)), kind="stable") for text in mentions]
-    ranks = [
-        order.tolist().index(ids.index(gold)) + 1
-        for order, gold in zip(orders, mentions.values(), strict=True)
-    ]
+    ranks = []
+    for text, gold in mentions.items():
+        order = np.argsort(-(table @ embed(text)), kind="stable").tolist()
+        ranks.append(order.index(ids.index(gold)) + 1)
     request = Request(
         (parse_spec(f"{path}+base:pooling=mean-padded"),), ("small-ncbi",), protocol="released"
     )

@@ -25,12 +25,11 @@ def spaces(n: int = 60, d: int = 8, noise: float = 0.9) -> Words:
     """n words of ``xx`` (s0, s1, ...) and their noisy, rotated images in ``yy`` (t0, t1, ...)."""
     rng = np.random.default_rng(0)
     source = rng.normal(0.3, 1, size=(n, d))
-    target = source @ np.linalg.qr(rng.normal(size=(d, d)))[0] + rng.normal(
-        scale=noise, size=(n, d)
-    )
-    return {("xx", f"s{i}"): source[i] for i in range(n)} | {
-        ("yy", f"t{i}"): target[i] for i in range(n)
-    }
+    turn, _ = np.linalg.qr(rng.normal(size=(d, d)))
+    target = source @ turn + rng.normal(scale=noise, size=(n, d))
+    words = {("xx", f"s{i}"): source[i] for i in range(n)}
+    words |= {("yy", f"t{i}"): target[i] for i in range(n)}
+    return words
 
 
 def score(lexicon: Lexicon, words: Words, **options: Any) -> Scores:
@@ -65,12 +64,14 @@ def mapped_supervised(
     x: np.ndarray, y: np.ndarray, left: list[int], right: list[int]
 ) -> tuple[np.ndarray, np.ndarray]:
     """The steps of vecmap's ``--supervised``, each as a matrix: whiten, rotate, re-weight by s ** .5, de-whiten."""
-    white_x, white_y = (np.linalg.inv(sqrtm(rows.T @ rows).real) for rows in (x[left], y[right]))
+    white_x = np.linalg.inv(sqrtm(x[left].T @ x[left]).real)
+    white_y = np.linalg.inv(sqrtm(y[right].T @ y[right]).real)
     u, s, vt = np.linalg.svd((x[left] @ white_x).T @ (y[right] @ white_y))
-    weighted_x, weighted_y = x @ white_x @ u * s**0.5, y @ white_y @ vt.T * s**0.5
-    return weighted_x @ (u.T @ np.linalg.inv(white_x) @ u), weighted_y @ (
-        vt @ np.linalg.inv(white_y) @ vt.T
-    )
+    weighted_x = x @ white_x @ u * s**0.5
+    weighted_y = y @ white_y @ vt.T * s**0.5
+    dewhiten_x = u.T @ np.linalg.inv(white_x) @ u
+    dewhiten_y = vt @ np.linalg.inv(white_y) @ vt.T
+    return weighted_x @ dewhiten_x, weighted_y @ dewhiten_y
 
 
 def naive(
@@ -81,37 +82,40 @@ def naive(
 ) -> dict[str, float]:
     """The metrics by the full matrices of cosines and of CSLS."""
 
-    def table(language: str) -> tuple[list[str], np.ndarray]:
+    def normalised_words(language: str) -> tuple[list[str], np.ndarray]:
         names = [name for code, name in words if code == language and name not in missing]
-        rows = lengths_one(
-            np.array([words[language, name] for name in names], np.float32).astype(np.float64)
-        )
-        return names, lengths_one(rows - rows.mean(0))
+        rows = np.array([words[language, name] for name in names], np.float32)
+        units = lengths_one(rows.astype(np.float64))
+        return names, lengths_one(units - units.mean(0))
 
     def rows_of(pairs: Iterable[tuple[str, str]]) -> list[tuple[int, int]]:
-        known = (pair for pair in dict.fromkeys(pairs) if not missing.intersection(pair))
-        return [(sources.index(source), targets.index(target)) for source, target in known]
+        covered = [pair for pair in dict.fromkeys(pairs) if not missing.intersection(pair)]
+        return [(sources.index(source), targets.index(target)) for source, target in covered]
 
-    (sources, x), (targets, y) = table("xx"), table("yy")
-    x, y = (
-        lengths_one(rows)
-        for rows in mapping(x, y, *map(list, zip(*rows_of(lexicon.train), strict=True)))
-    )
-    cosines = x @ y.T
-    crowding = [np.sort(scores, axis=1)[:, -10:].mean(axis=1) for scores in (cosines, cosines.T)]
-    csls = 2 * cosines - crowding[0][:, None] - crowding[1]
-    pairs = rows_of(lexicon.test)
-    by_csls, by_cosine = (
-        {(row, gold): 1 + int((scores[row] > scores[row, gold]).sum()) for row, gold in pairs}
-        for scores in (csls, cosines)
-    )
+    def ranks_of_pairs(scores: np.ndarray) -> dict[tuple[int, int], int]:
+        ranks = {}
+        for row, gold in pairs:
+            n_ahead = int((scores[row] > scores[row, gold]).sum())
+            ranks[row, gold] = 1 + n_ahead
+        return ranks
 
     def by_word(pair_ranks: dict[tuple[int, int], int]) -> list[int]:
-        return [
-            min(rank for (row, _), rank in pair_ranks.items() if row == word)
-            for word in dict(pairs)
-        ]
+        best = []
+        for word in dict(pairs):
+            best.append(min(rank for (row, _), rank in pair_ranks.items() if row == word))
+        return best
 
+    sources, x = normalised_words("xx")
+    targets, y = normalised_words("yy")
+    left, right = zip(*rows_of(lexicon.train), strict=True)
+    mapped_x, mapped_y = mapping(x, y, list(left), list(right))
+    cosines = lengths_one(mapped_x) @ lengths_one(mapped_y).T
+    crowding_x = np.sort(cosines, axis=1)[:, -10:].mean(axis=1)
+    crowding_y = np.sort(cosines.T, axis=1)[:, -10:].mean(axis=1)
+    csls = 2 * cosines - crowding_x[:, None] - crowding_y
+    pairs = rows_of(lexicon.test)
+    by_csls = ranks_of_pairs(csls)
+    by_cosine = ranks_of_pairs(cosines)
     metrics: dict[str, Any] = {}
     for prefix, ranks in (
         ("", by_word(by_csls)),
