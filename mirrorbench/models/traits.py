@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 _Transformer = Any
 """``models.transformer.Transformer``, a module that imports this one."""
-LONG, SHORT = 12, 5
-"""Tokens of the two texts of a batch, of which the short one is padded."""
+LONG = 12
+"""Tokens of the long text of a batch."""
+SHORT = 5
+"""Tokens of the short text of a batch, which is padded."""
 BEYOND = 520
 """Tokens of a text longer than BERT's positions and short attention windows."""
 ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
@@ -71,26 +73,32 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
     """
     rounding = ROUNDING[transformer.kept]
     text, other_text = _texts(transformer)
+    beginning = text[:SHORT]
+    short = other_text[:SHORT]
     by_longest = reads_by_longest(transformer.model.config)
     with _side_effects_undone(transformer):
-        alone, start, beside = (
-            _states(transformer, row)[0] for row in (text, text[:SHORT], other_text[:SHORT])
-        )
-        if alone.dim() != 2 or len(alone) != LONG:
-            raise ValueError(f"{LONG} tokens have states of shape {tuple(alone.shape)}")
-        padded = _states(transformer, text, other_text[:SHORT])[1, :SHORT]
-        elsewhere = _states(transformer, [other_text[0], *text[1:SHORT]])[0]
+        text_states = _states(transformer, text)[0]
+        beginning_states = _states(transformer, beginning)[0]
+        short_states = _states(transformer, short)[0]
+        if text_states.dim() != 2 or len(text_states) != LONG:
+            raise ValueError(f"{LONG} tokens have states of shape {tuple(text_states.shape)}")
+        padded_states = _states(transformer, text, short)[1, :SHORT]
+
+        # The vector must depend on the text, and the second token's state on the first token.
+        changed_first = [short[0], *beginning[1:]]
+        changed_states = _states(transformer, changed_first)[0]
+        between_texts = _relative(beginning_states.mean(0), short_states.mean(0))
+        between_contexts = _relative(beginning_states[1], changed_states[1])
+
+        vector = text_states.mean(0)
         return ModelTraits(
-            causal=_apart(alone[:SHORT], start) <= rounding,
-            pads=by_longest or _apart(beside, padded) > rounding,
-            varies=min(_relative(start.mean(0), beside.mean(0)), _relative(start[1], elsewhere[1]))
-            > 1e-2 * rounding,
-            packs=not by_longest and _packs(transformer, text, other_text[:SHORT]),
+            causal=_apart(text_states[:SHORT], beginning_states) <= rounding,
+            pads=by_longest or _apart(short_states, padded_states) > rounding,
+            varies=min(between_texts, between_contexts) > 1e-2 * rounding,
+            packs=not by_longest and _packs(transformer, text, short),
             layered=_is_layered(transformer, text),
             typed=_is_typed(transformer, rounding),
-            halves=tuple(
-                half for half in HALVES if _is_near(transformer, text, alone.mean(0), half)
-            ),
+            halves=tuple(half for half in HALVES if _is_near(transformer, text, vector, half)),
         )
 
 
@@ -108,7 +116,10 @@ def drops(transformer: _Transformer) -> bool:
     """
     with _side_effects_undone(transformer):
         transformer.model.train()
-        return _relative(*(_states(transformer, _texts(transformer)[0]) for _ in range(2))) > 0
+        text, _ = _texts(transformer)
+        first_pass = _states(transformer, text)
+        second_pass = _states(transformer, text)
+        return _relative(first_pass, second_pass) > 0
 
 
 @contextmanager
@@ -148,11 +159,11 @@ def _of_device(error: Exception) -> bool:
 
 def _texts(transformer: _Transformer) -> tuple[list[int], list[int]]:
     """Return two texts of ordinary tokens from all over the vocabulary, without a token in common."""
-    known = min(len(transformer.tokenizer), transformer.vocabulary)
-    ordinary = np.setdiff1d(np.arange(known), transformer.tokenizer.all_special_ids)
+    size = min(len(transformer.tokenizer), transformer.vocabulary)
+    ordinary = np.setdiff1d(np.arange(size), transformer.tokenizer.all_special_ids)
     if len(ordinary) < 2:
         raise ModelUnavailableError(
-            f"the tokenizer in {transformer.path} has no token that the model's vocabulary of {known} holds",
+            f"the tokenizer in {transformer.path} has no token that the model's vocabulary of {size} holds",
             "Compare tokenizer.json with the vocab_size in config.json.",
         )
     ids = ordinary[np.linspace(0, len(ordinary) - 1, 2 * LONG).astype(np.int64)]
@@ -164,40 +175,43 @@ def _states(transformer: _Transformer, *rows: list[int], precision: str = "") ->
     from mirrorbench.models.batching import Ragged
 
     with autocast(transformer.device, precision or transformer.kept):
-        layers: list[torch.Tensor] = transformer.padded_states(Ragged.of(rows))[0]
-    return layers[-1].float()
+        layers, _ = transformer.padded_states(Ragged.of(rows))
+    states: torch.Tensor = layers[-1].float()
+    return states
 
 
 def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool:
-    """Return whether texts in one row have the states of each alone."""
+    """Return whether texts in one row of tokens have the same states as each text alone."""
     from mirrorbench.models.batching import Ragged
     from mirrorbench.models.packing import PACKED
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
-    few = 0 < transformer.positions < BEYOND
-    text = [
-        transformer.tokenizer.mask_token_id or text[0],
-        *text[1:],
-    ]  # ESM counts mask tokens over the whole row
-    texts = [
-        np.resize(text, LONG if few else BEYOND).tolist(),
-        short,
-    ]  # a long text shows attention windows
-    row = Ragged.of(
-        texts + [short] * (transformer.positions // SHORT if few else 0)
-    )  # longer than the positions
+    # With a mask token in the text, since ESM counts mask tokens over the whole row.
+    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
+    if 0 < transformer.positions < BEYOND:
+        # A row longer than the positions shows whether they are counted over the whole row.
+        long_text = text
+        further = [short] * (transformer.positions // SHORT)
+    else:
+        # A long text shows attention windows.
+        long_text = np.resize(text, BEYOND).tolist()
+        further = []
+    row = Ragged.of([long_text, short, *further])
     try:
         with autocast(transformer.device, transformer.kept):
-            packed = [part[1][-1][-1].float() for part in transformer.parts(row, packed=True)]
+            # The last text of each part: the long one, and one of the short ones, which are equal.
+            packed = [
+                layers[-1][-1].float() for _, layers, _ in transformer.parts(row, packed=True)
+            ]
     except Exception as error:  # attention of so many architectures fails in as many ways
         if _of_device(error):
             raise
         return False
-    alone = (_states(transformer, text)[0] for text in texts)
-    return all(
-        _apart(*pair) <= ROUNDING[transformer.kept] for pair in zip(alone, packed, strict=True)
-    )
+    for tokens, states in zip([long_text, short], packed, strict=True):
+        if not _apart(_states(transformer, tokens)[0], states) <= ROUNDING[transformer.kept]:
+            return False
+    return True
 
 
 def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
@@ -209,10 +223,12 @@ def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
 
 
 def _relative(vector: torch.Tensor, another: torch.Tensor) -> float:
+    """Return the distance of two vectors, relative to the length of the first one."""
     return float((vector - another).norm() / vector.norm().clamp(min=1e-30))
 
 
 def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, half: str) -> bool:
+    """Return whether the vector of a text in a half precision is near ``vector``, its vector otherwise."""
     import torch
 
     if transformer.kept not in ("fp32", half):
@@ -220,9 +236,7 @@ def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, h
     torch.clear_autocast_cache()
     try:
         half_vector = _states(transformer, text, precision=half)[0].mean(0)
-    except (
-        RuntimeError
-    ) as error:  # an operation without half precision, or without it on this device
+    except RuntimeError as error:  # an operation without half precision, at least on this device
         if _of_device(error):
             raise
         return False
@@ -230,42 +244,34 @@ def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, h
 
 
 def _is_typed(transformer: _Transformer, rounding: float) -> bool:
+    """Return whether the token types of the tokenizer change the states of a text."""
     import torch
 
-    model, given = transformer.model, transformer.tokenizer("a")
-    if (
-        not given.get("token_type_ids")
-        or "token_type_ids" not in signature(model.forward).parameters
-    ):
+    model = transformer.model
+    encoded = transformer.tokenizer("a")
+    if not encoded.get("token_type_ids"):
         return False
-    given["input_ids"] = transformer.missing_embeddings.without(given["input_ids"])
-    ids, types = (
-        torch.tensor([given[key]], device=transformer.device)
-        for key in ("input_ids", "token_type_ids")
-    )
+    if "token_type_ids" not in signature(model.forward).parameters:
+        return False
+    readable = transformer.missing_embeddings.without(encoded["input_ids"])
+    ids = torch.tensor([readable], device=transformer.device)
+    types = torch.tensor([encoded["token_type_ids"]], device=transformer.device)
     with autocast(transformer.device, transformer.kept):
-        alone, typed = (
-            model(input_ids=ids, token_type_ids=value).last_hidden_state.float()
-            for value in (None, types)
-        )
-    return _relative(alone, typed) > rounding
+        untyped_output = model(input_ids=ids, token_type_ids=None)
+        typed_output = model(input_ids=ids, token_type_ids=types)
+    untyped = untyped_output.last_hidden_state.float()
+    typed = typed_output.last_hidden_state.float()
+    return _relative(untyped, typed) > rounding
 
 
 def _is_layered(transformer: _Transformer, text: list[int]) -> bool:
+    """Return whether the states of all layers have one shape."""
     from mirrorbench.models.batching import Ragged
 
     try:
         with autocast(transformer.device, transformer.kept):
-            return (
-                len(
-                    {
-                        layer.shape
-                        for layer in transformer.padded_states(Ragged.of([text]), all_layers=True)[
-                            0
-                        ]
-                    }
-                )
-                == 1
-            )
+            layers, _ = transformer.padded_states(Ragged.of([text]), all_layers=True)
+            shapes = {layer.shape for layer in layers}
     except (TypeError, AttributeError, KeyError):  # no states of layers, or of other shapes
         return False
+    return len(shapes) == 1

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 from typing import Any, TypeVar
@@ -38,6 +39,10 @@ _Rows = NDArray[np.int64]
 _T = TypeVar("_T")
 
 
+def _no_progress(n: int) -> None:
+    """Report no progress."""
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Work done by an encoder: part of each result and of no identity. Costs can be added."""
@@ -52,19 +57,52 @@ class Cost:
     """Wall-clock time, with tokenisation."""
 
     def __add__(self, other: Cost) -> Cost:
-        return Cost(*(a + b for a, b in zip(astuple(self), astuple(other), strict=True)))
+        return Cost(
+            texts=self.texts + other.texts,
+            tokens=self.tokens + other.tokens,
+            positions=self.positions + other.positions,
+            seconds=self.seconds + other.seconds,
+        )
 
     def to_json(self) -> dict[str, float]:
         """Return the costs as results store them: counts, share of padding (0 to 1), speeds per second."""
         seconds = max(self.seconds, 1e-9)
+        padding = 0.0
+        if self.positions:
+            padding = 1 - self.tokens / self.positions
         return {
             "texts": self.texts,
             "tokens": self.tokens,
-            "padding": round(1 - self.tokens / self.positions if self.positions else 0.0, 4),
+            "padding": round(padding, 4),
             "seconds": round(self.seconds, 4),
             "texts_per_second": round(self.texts / seconds, 1),
             "tokens_per_second": round(self.tokens / seconds, 1),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class _TokenisedChunk:
+    """Tokenised texts, of which batches are made."""
+
+    rows: _Rows
+    """Rows of the texts in the inputs."""
+    ids: Ragged
+    targets: Ragged | None
+    """Positions of the tokens to pool; ``None`` for all tokens."""
+    windowed: _Rows
+    """Rows in the inputs of the texts cut to a window around a target."""
+
+
+@dataclass(frozen=True, slots=True)
+class _StartedChunk:
+    """Texts whose vectors are being computed."""
+
+    rows: _Rows
+    """Rows of the texts in the inputs, in the order of the vectors."""
+    waiting: list[Callable[[], Array]]
+    """For each pooling, a function that waits for the vectors and returns them."""
+    windowed: _Rows
+    """Rows in the inputs of the texts cut to a window around a target."""
 
 
 class TransformerEncoder:
@@ -119,7 +157,7 @@ class TransformerEncoder:
         self,
         inputs: Sequence[TextInput],
         poolings: Sequence[Pooling],
-        advance: Callable[[int], None] = lambda n: None,
+        advance: Callable[[int], None] = _no_progress,
     ) -> list[Array]:
         """Return one array per pooling, float32 of shape (n, dimensions), after as few passes as possible.
 
@@ -128,58 +166,48 @@ class TransformerEncoder:
         self.check_inputs(inputs, poolings)
         started = time.perf_counter()
         encoded: dict[Pooling, Array] = {}
-        groups: dict[tuple[Any, ...], dict[Pooling, None]] = {}
-        for pooling in poolings:
-            of_target = pooling.of_target and bool(pooling.prompt)
-            groups.setdefault((pooling.max_length, pooling.marked, pooling.prompt, of_target), {})[
-                pooling
-            ] = None
-        for number, group in enumerate(map(list, groups.values()), 1):
-            vectors, windowed = self._pass(
-                inputs, group, advance if number == len(groups) else lambda n: None
-            )
-            plain = [pooling for pooling in group if not pooling.of_target]
-            if plain and len(
-                windowed
-            ):  # these read the start of long texts, not a window around the target
-                for pooling, from_start in self._pass([inputs[row] for row in windowed], plain)[
-                    0
-                ].items():
-                    vectors[pooling][windowed] = from_start
+        groups = _poolings_of_same_tokens(poolings)
+        for number, group in enumerate(groups, start=1):
+            # The last pass over all inputs reports the progress.
+            advance_in_pass = advance if number == len(groups) else _no_progress
+            vectors, windowed = self._pass(inputs, group, advance_in_pass)
             encoded |= vectors
+            # Poolings over whole texts read the start of long ones, not a window around the target.
+            of_whole_text = [pooling for pooling in group if not pooling.of_target]
+            if of_whole_text and len(windowed):
+                long_texts = [inputs[row] for row in windowed]
+                vectors_from_start, _ = self._pass(long_texts, of_whole_text)
+                for pooling, from_start in vectors_from_start.items():
+                    encoded[pooling][windowed] = from_start
         self.cost += Cost(seconds=time.perf_counter() - started)
-        return [
-            check_vectors(encoded[p], len(inputs), f"the model {self.transformer.path.name}")
-            for p in poolings
-        ]
+        source = f"the model {self.transformer.path.name}"
+        return [check_vectors(encoded[pooling], len(inputs), source) for pooling in poolings]
 
     @torch.inference_mode()
     def _pass(
         self,
         inputs: Sequence[TextInput],
         poolings: list[Pooling],
-        advance: Callable[[int], None] = lambda n: None,
+        advance: Callable[[int], None] = _no_progress,
     ) -> tuple[dict[Pooling, Array], _Rows]:
         """Return the vectors under poolings that read the same tokens, and the rows cut to a window around a target."""
-        shape = len(inputs), self.transformer.dimensions
+        shape = (len(inputs), self.transformer.dimensions)
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
-        pad_to = (
-            poolings[0].max_length
-            if any(pooling.mode == "mean-padded" for pooling in poolings)
-            else 0
-        )
-        all_windowed = [np.empty(0, dtype=np.int64)]
+        pad_to = 0
+        if any(pooling.mode == "mean-padded" for pooling in poolings):
+            pad_to = poolings[0].max_length
+        windowed = [np.empty(0, dtype=np.int64)]
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
-            for rows, arrays, windowed in one_behind(chunks):
-                for pooling, array in zip(poolings, arrays, strict=True):
-                    chunk = array()
-                    if (
-                        chunk.shape[1] != vectors[pooling].shape[1]
-                    ):  # only a plugin's first vectors show its dimensions
-                        vectors[pooling] = np.empty((len(inputs), chunk.shape[1]), dtype=np.float32)
-                    vectors[pooling][rows] = chunk
-                all_windowed.append(windowed)
-        return vectors, np.sort(np.concatenate(all_windowed))
+            for chunk in one_behind(chunks):
+                for pooling, wait_for_array in zip(poolings, chunk.waiting, strict=True):
+                    array = wait_for_array()
+                    dimensions = array.shape[1]
+                    # Only the first vectors of a plugin's pooling show its dimensions.
+                    if dimensions != vectors[pooling].shape[1]:
+                        vectors[pooling] = np.empty((len(inputs), dimensions), dtype=np.float32)
+                    vectors[pooling][chunk.rows] = array
+                windowed.append(chunk.windowed)
+        return vectors, np.sort(np.concatenate(windowed))
 
     def _chunks(
         self,
@@ -187,18 +215,21 @@ class TransformerEncoder:
         poolings: list[Pooling],
         pad_to: int,
         advance: Callable[[int], None],
-    ) -> Generator[tuple[_Rows, list[Callable[[], Array]], _Rows], None, None]:
-        """Yield chunks whose computation has started: rows, functions that wait for the vectors, and windowed rows."""
-        with closing(batching.prefetch(_tokenised(self.transformer, inputs, poolings))) as chunks:
-            for chunk_rows, ids, targets, windowed in chunks:
+    ) -> Generator[_StartedChunk, None, None]:
+        """Yield chunks of texts whose computation has started."""
+        tokenised = _tokenised_chunks(self.transformer, inputs, poolings)
+        with closing(batching.prefetch(tokenised)) as chunks:
+            for chunk in chunks:
                 order: list[int] = []
-                pooled: list[list[torch.Tensor]] = []
-                for rows, batch in self.batches(ids, targets, poolings, pad_to):
+                pooled_batches: list[list[torch.Tensor]] = []
+                for rows, pooled in self.batches(chunk.ids, chunk.targets, poolings, pad_to):
                     order += rows
-                    pooled.append(batch)
+                    pooled_batches.append(pooled)
                     advance(len(rows))
-                arrays = [fetched(torch.cat(batches)) for batches in zip(*pooled, strict=True)]
-                yield chunk_rows[order], arrays, windowed
+                waiting = []
+                for batches_of_pooling in zip(*pooled_batches, strict=True):
+                    waiting.append(fetched(torch.cat(batches_of_pooling)))
+                yield _StartedChunk(chunk.rows[order], waiting, chunk.windowed)
 
     def batches(
         self, ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling], pad_to: int
@@ -209,21 +240,24 @@ class TransformerEncoder:
         texts, and texts of similar length on a GPU, which they fill.
         """
         self.transformer.model.eval()
-        device, lengths, budget = self.transformer.device, ids.lengths, self.transformer.budget
+        device = self.transformer.device
+        budget = self.transformer.budget
         packed = self.transformer.traits.packs and not pad_to
-        cost = 0 if device.type == "cpu" else batching.PASS_COST[device_type(device)]
-        similar = batching.similar_length_batches(lengths, budget, pad_to, cost)
-        batches = batching.even_batches(lengths, budget) if packed else similar
+        batches: Iterable[list[int]]
+        if packed:
+            batches = batching.even_batches(ids.lengths, budget)
+        else:
+            pass_cost = 0 if device.type == "cpu" else batching.PASS_COST[device_type(device)]
+            batches = batching.similar_length_batches(ids.lengths, budget, pad_to, pass_cost)
 
-        def too_large(tokens: int) -> None:
+        def halve_budget(tokens: int) -> None:
             self.transformer.budget = min(self.transformer.budget, tokens) // 2
 
         forward = partial(
             self._forward, ids=ids, targets=targets, poolings=poolings, pad_to=pad_to, packed=packed
         )
-        return batching.within_memory(
-            batches, forward, device, np.maximum(pad_to, lengths), too_large
-        )
+        lengths = np.maximum(pad_to, ids.lengths)
+        return batching.within_memory(batches, forward, device, lengths, halve_budget)
 
     def _forward(
         self,
@@ -235,33 +269,34 @@ class TransformerEncoder:
         packed: bool,
     ) -> list[torch.Tensor]:
         """Return the vectors of a batch, whose last text is repeated up to ``min_tokens`` on a CPU."""
-        n, lengths = len(rows), np.maximum(pad_to, ids.lengths[rows])
-        width, device = int(lengths.max()), self.transformer.device
-        computed = int(lengths.sum()) if packed else n * width
-        if (
-            device.type == "cpu"
-            and (short := batching.min_tokens(self.transformer.model.config) - computed) > 0
-        ):
-            more = -(-short // int(lengths[-1]))
-            rows, computed = rows + rows[-1:] * more, computed + more * int(lengths[-1])
+        n = len(rows)
+        lengths = np.maximum(pad_to, ids.lengths[rows])
+        positions = int(lengths.sum()) if packed else n * int(lengths.max())
+        device = self.transformer.device
+        computed_rows = rows
+        if device.type == "cpu":
+            lacking = batching.min_tokens(self.transformer.model.config) - positions
+            if lacking > 0:
+                last_length = int(lengths[-1])
+                n_copies = math.ceil(lacking / last_length)
+                computed_rows = rows + rows[-1:] * n_copies
+                positions += n_copies * last_length
+        targets_of_rows = None if targets is None else targets.take(computed_rows)
         with autocast(device, self.precision):
             pooled = self.transformer.forward(
-                ids.take(rows),
-                poolings,
-                pad_to,
-                None if targets is None else targets.take(rows),
-                packed,
+                ids.take(computed_rows), poolings, pad_to, targets_of_rows, packed
             )
-        self.cost += Cost(n, int(ids.lengths[rows[:n]].sum()), computed)
+        self.cost += Cost(texts=n, tokens=int(ids.lengths[rows].sum()), positions=positions)
         return [vectors[:n] for vectors in pooled]
 
     @torch.inference_mode()
-    def encode_ids(self, ids: Ragged, advance: Callable[[int], None] = lambda n: None) -> Array:
+    def encode_ids(self, ids: Ragged, advance: Callable[[int], None] = _no_progress) -> Array:
         """Return the vectors of rows of token ids with special tokens, float32 of shape (n, dimensions)."""
         vectors = np.empty((len(ids), self.transformer.dimensions), dtype=np.float32)
-        batches = self.batches(ids, None, [self.pooling], 0)
-        for rows, array in one_behind((rows, fetched(pooled)) for rows, (pooled,) in batches):
-            vectors[rows] = array()
+        batches = self.batches(ids, None, [self.pooling], pad_to=0)
+        waiting = ((rows, fetched(pooled)) for rows, (pooled,) in batches)
+        for rows, wait_for_array in one_behind(waiting):
+            vectors[rows] = wait_for_array()
             advance(len(rows))
         return vectors
 
@@ -272,7 +307,8 @@ class TransformerEncoder:
         cut = 0
         for start in range(0, len(inputs), TEXTS_PER_CHUNK):
             cut += transformer.count_cut(inputs[start : start + TEXTS_PER_CHUNK], pooling)
-        window, most = transformer.window(pooling), transformer.most_of_text(pooling.prompt)
+        window = transformer.window(pooling)
+        most = transformer.most_of_text(pooling.prompt)
         return Truncation(cut, len(inputs), window, most)
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
@@ -286,21 +322,31 @@ def one_behind(started: Iterator[_T]) -> Iterator[_T]:
     return (item for item, _ in pairwise(chain(started, [None])))  # type: ignore[misc]
 
 
-def _tokenised(
+def _poolings_of_same_tokens(poolings: Sequence[Pooling]) -> list[list[Pooling]]:
+    """Return distinct poolings in groups that read the same tokens, so that one pass serves a group."""
+    groups: dict[tuple[Any, ...], list[Pooling]] = {}
+    for pooling in dict.fromkeys(poolings):
+        of_target_in_prompt = pooling.of_target and bool(pooling.prompt)
+        tokens = (pooling.max_length, pooling.marked, pooling.prompt, of_target_in_prompt)
+        groups.setdefault(tokens, []).append(pooling)
+    return list(groups.values())
+
+
+def _tokenised_chunks(
     transformer: Transformer, inputs: Sequence[TextInput], poolings: Sequence[Pooling]
-) -> Iterator[tuple[_Rows, Ragged, Ragged | None, _Rows]]:
-    """Yield chunks of texts, longest first by characters: rows, token ids, targets, and windowed rows."""
-    characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
-    pooling = next((pooling for pooling in poolings if pooling.of_target), poolings[0])
-    order = (
-        np.argsort(-characters, kind="stable")
-        if len(inputs) > TEXTS_PER_CHUNK
-        else np.arange(len(inputs))
-    )
+) -> Iterator[_TokenisedChunk]:
+    """Yield chunks of tokenised texts, the texts with most characters first if there are several chunks."""
+    of_target = [pooling for pooling in poolings if pooling.of_target]
+    pooling = of_target[0] if of_target else poolings[0]
+    order = np.arange(len(inputs))
+    if len(inputs) > TEXTS_PER_CHUNK:
+        characters = np.array([len(item.text) for item in inputs], dtype=np.int64)
+        order = np.argsort(-characters, kind="stable")
     for start in range(0, len(order), TEXTS_PER_CHUNK):
         rows = order[start : start + TEXTS_PER_CHUNK]
         located = transformer.read([inputs[row] for row in rows], pooling)
-        yield rows, located.ids, located.targets, rows[located.windowed]
+        windowed = rows[located.windowed]
+        yield _TokenisedChunk(rows, located.ids, located.targets, windowed)
 
 
 @dataclass(eq=False)
@@ -325,50 +371,54 @@ class LanguageRouter:
     def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Pooling] = ()) -> None:
         """Raise an ``UnreadableTextError`` for the first text that the encoder of its language cannot read."""
         for language, encoder in self.encoders.items():
-            own = [item for item in inputs if item.language == language]
-            check_inputs(encoder, own, poolings)
+            check_inputs(encoder, _of_language(inputs, language), poolings)
 
     @property
     def cost(self) -> Cost:
         """Sum over the encoders that count their cost."""
-        return sum((getattr(encoder, "cost", Cost()) for encoder in self.encoders.values()), Cost())
+        costs = (getattr(encoder, "cost", Cost()) for encoder in self.encoders.values())
+        return sum(costs, Cost())
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of inputs by the encoders of their languages, float32 of shape (n, dimensions)."""
-        return self._routed(inputs, lambda encoder, own: [encoder.encode(own)])[0]
+        return self._routed(inputs, lambda encoder, items: [encoder.encode(items)])[0]
 
     def encode_pooled(
         self,
         inputs: Sequence[TextInput],
         poolings: Sequence[Pooling],
-        advance: Callable[[int], None] = lambda n: None,
+        advance: Callable[[int], None] = _no_progress,
     ) -> list[Array]:
         """Return one array of vectors per pooling."""
         return self._routed(
-            inputs, lambda encoder, own: encoder.encode_pooled(own, poolings, advance)
+            inputs, lambda encoder, items: encoder.encode_pooled(items, poolings, advance)
         )
 
     def count_cut(
         self, inputs: Sequence[TextInput], pooling: Pooling | None = None
     ) -> Truncation | None:
         """Count the inputs that are longer than the encoder of their language reads."""
-        own = (
-            (encoder, [item for item in inputs if item.language == language])
+        return Truncation.total(
+            truncation_of(encoder, _of_language(inputs, language), pooling)
             for language, encoder in self.encoders.items()
         )
-        return Truncation.total(truncation_of(encoder, items, pooling) for encoder, items in own)
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Return the counts of all languages together."""
         counts = [
-            encoder.lost_targets([item for item in inputs if item.language == language], pooling)
+            encoder.lost_targets(_of_language(inputs, language), pooling)
             for language, encoder in self.encoders.items()
         ]
-        return LostTargets(*map(sum, zip(*counts, strict=True)))
+        return LostTargets(
+            texts_cut=sum(count.texts_cut for count in counts),
+            targets_cut=sum(count.targets_cut for count in counts),
+            targets_missing=sum(count.targets_missing for count in counts),
+        )
 
     def _routed(
         self, inputs: Sequence[TextInput], encode: Callable[[Any, list[TextInput]], list[Array]]
     ) -> list[Array]:
+        """Return arrays of vectors in the order of the inputs; ``encode`` takes an encoder and its inputs."""
         rows: dict[str, list[int]] = {}
         for row, item in enumerate(inputs):
             rows.setdefault(item.language, []).append(row)
@@ -376,14 +426,21 @@ class LanguageRouter:
             raise EncodingError(
                 f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
             )
-        arrays = {
-            lang: encode(self.encoders[lang], [inputs[row] for row in own])
-            for lang, own in rows.items()
-        }
+        arrays: dict[str, list[Array]] = {}
+        for language, rows_of_language in rows.items():
+            items = [inputs[row] for row in rows_of_language]
+            arrays[language] = encode(self.encoders[language], items)
         dimensions = {language: pooled[0].shape[1] for language, pooled in arrays.items()}
         if len(set(dimensions.values())) > 1:
             raise EncodingError(
                 f"the encoders of the languages have different dimensions: {dimensions}"
             )
-        order = np.argsort([row for own in rows.values() for row in own])
-        return [np.concatenate(several)[order] for several in zip(*arrays.values(), strict=True)]
+        order = np.argsort(list(chain.from_iterable(rows.values())))
+        pooled_by_language = zip(*arrays.values(), strict=True)
+        return [
+            np.concatenate(arrays_of_pooling)[order] for arrays_of_pooling in pooled_by_language
+        ]
+
+
+def _of_language(inputs: Sequence[TextInput], language: str) -> list[TextInput]:
+    return [item for item in inputs if item.language == language]
