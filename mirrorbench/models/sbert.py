@@ -4,8 +4,8 @@
 (hub id; without slash from the organisation ``sentence-transformers``) or ``path`` (a directory); by default the
 paper's SBERT (Mirror-BERT, Table 15). ``max_length`` replaces the model's own. ``pooling`` reads the transformer alone,
 at most ``max_length`` tokens (64), instead of the model's pooling: ``mean-padded`` is the readout of Mirror-BERT's
-Table 3 ("over all tokens (including padded ones)"). ``prompt``: a text before each text, a template, or the name of a prompt of the model, in place of its
-default.
+Table 3 ("over all tokens (including padded ones)"). ``prompt``: a text before each text, a template, or the name of a
+prompt of the model, in place of its default.
 
 ``sapbert``: the released SapBERT, an encoder of biomedical names (Liu et al., NAACL 2021; Mirror-BERT, Table 15). Spec
 keys: ``model`` (hub id of another release, e.g. cross-lingual) or ``path`` (a directory), ``pooling`` (``cls``;
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from mirrorbench.core.errors import ModelUnavailableError, UsageError, unknown_name
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import digest
-from mirrorbench.core.specs import EncoderSpec
+from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.models.backbones import ADAPTER, BACKBONES, locate, with_its_base
 from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checked_params
 from mirrorbench.models.families import positions_of
@@ -52,7 +52,8 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     if "pooling" not in params:
         from mirrorbench.models.sentence_transformer import sentence_transformer
 
-        if file := missing_settings(directory, modules(directory)):
+        file = missing_settings(directory, modules(directory))
+        if file is not None:
             transformer = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
             raise without_settings(spec, file, transformer.with_params(pooling="mean"))
         max_length = params.get("max_length")
@@ -66,25 +67,29 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
 
 def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
     """Return the folder of the model of a spec ``sbert``; ``ModelUnavailableError`` if it is missing."""
-    if path := spec.get("path"):
+    path = spec.get("path")
+    if path:
         directory = resolved(str(path))
-        if not (directory / "modules.json").is_file() and not (directory / "config.json").is_file():
-            if (directory / ADAPTER).is_file():
-                raise ModelUnavailableError(
-                    f"{spec}: {directory} is an adapter alone, without a modules.json of sentence-transformers",
-                    f"Read it by a pooling that you name: {directory}:pooling=mean",
-                )
-            raise ModelUnavailableError(
-                f"{spec}: {directory} is no directory of a sentence-transformers model",
-                "Such a directory holds modules.json, as SentenceTransformer.save() writes it.",
-            )
+        _check_directory(spec, directory)
         return with_its_base(directory, offline)
     name = str(spec.get("model", "sbert"))
-    known = name in BACKBONES or "/" in name
-    return locate(
-        EncoderSpec(name if known else f"sentence-transformers/{name}", spec.revision),
-        "en",
-        offline,
+    if name not in BACKBONES and "/" not in name:
+        name = f"sentence-transformers/{name}"
+    return locate(EncoderSpec(name, spec.revision), "en", offline)
+
+
+def _check_directory(spec: EncoderSpec, directory: Path) -> None:
+    """Raise a ``ModelUnavailableError`` unless a directory holds a model that sentence-transformers opens."""
+    if (directory / "modules.json").is_file() or (directory / "config.json").is_file():
+        return
+    if (directory / ADAPTER).is_file():
+        raise ModelUnavailableError(
+            f"{spec}: {directory} is an adapter alone, without a modules.json of sentence-transformers",
+            f"Read it by a pooling that you name: {directory}:pooling=mean",
+        )
+    raise ModelUnavailableError(
+        f"{spec}: {directory} is not a directory of a sentence-transformers model",
+        "Such a directory holds modules.json, as SentenceTransformer.save() writes it.",
     )
 
 
@@ -97,8 +102,9 @@ def _check_length(spec: EncoderSpec, directory: Path, max_length: int) -> None:
 
 
 def _only_transformer(directory: Path) -> Path:
-    """The folder of a model's transformer; ``UsageError`` for modules other than pooling and normalisation."""
-    if not (listed := modules(directory)):
+    """Return the folder of a model's transformer; ``UsageError`` for modules other than pooling and normalisation."""
+    listed = modules(directory)
+    if not listed:
         return directory
     classes = [module.class_name for module in listed]
     if classes[:1] != ["Transformer"] or not {"Pooling", "Normalize"}.issuperset(classes[1:]):
@@ -112,8 +118,10 @@ def _only_transformer(directory: Path) -> Path:
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     """Create the encoder of a spec ``sapbert``."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
-    path = params.get("path")
-    model = str(resolved(str(path))) if path else params.get("model", "sapbert")
+    if params.get("path"):
+        model = str(resolved(str(params["path"])))
+    else:
+        model = params.get("model", "sapbert")
     directory = locate(EncoderSpec(model, spec.revision), "en", context.offline)
     pooling = Pooling(params.get("pooling", "cls"), max_length=params.get("max_length", 25))
     return pooled_backbone(directory, pooling, context)
@@ -136,7 +144,9 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
             )
         return TransformerEncoder(transformer, pooling, context.precision)
 
-    readout = [pooling.mode, pooling.max_length, *([pooling.prompt] if pooling.prompt else [])]
+    readout: list[Value] = [pooling.mode, pooling.max_length]
+    if pooling.prompt:
+        readout.append(pooling.prompt)
     weights = fingerprint(directory)
     identity = {"weights": weights, "readout": readout}
     notes = (TOKENS_OF_FILE,) if reads_file(directory) else ()

@@ -30,27 +30,31 @@ from mirrorbench.models.pooling import (
 )
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
-_READ = ("Transformer", "Pooling", "Normalize")
+"""Pooling of this package by mode of a ``Pooling``."""
+_MODULES = ("Transformer", "Pooling", "Normalize")
+"""Modules that keys of a spec describe; ``Normalize`` may be missing."""
 _NORMALIZED = ("sentence_embedding", None)
-_PLAIN: Mapping[str, Sequence[Any]] = {
+"""Values in the settings of a ``Normalize`` that normalises vectors."""
+_DEFAULT_MODALITIES = (
+    {"text": {"method": "forward", "method_output_name": "last_hidden_state"}},
+    {"text": {"method": "forward", "method_output_name": "encoder_last_hidden_state"}},
+)
+_DEFAULTS: Mapping[str, Sequence[Any]] = {
     "do_lower_case": (False,),
     "transformer_task": ("feature-extraction",),
     "module_output_name": ("token_embeddings",),
-    "modality_config": tuple(
-        {"text": {"method": "forward", "method_output_name": name}}
-        for name in ("last_hidden_state", "encoder_last_hidden_state")
-    ),
+    "modality_config": _DEFAULT_MODALITIES,
     "config_args": ({"output_hidden_states": True},),
 }
 """Settings of a ``Transformer`` that sentence-transformers and this package read in the same way."""
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
 _LONGEST = 100_000
+"""Longest length that counts as stated: tokenizers without a limit state a larger number."""
 MOST_TOKENS = 512
 """Maximum length, in tokens, of a model of sentence-transformers that names none."""
 MOST_STATED = 512
 """Most tokens of a text that are read by what a tokenizer states, or a model's positions."""
-
 
 _WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN", "LSTM")
 """Modules that cannot be made without their ``config.json``."""
@@ -58,17 +62,22 @@ _WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN"
 
 def missing_settings(folder: Path, listed: Sequence[Module]) -> Path | None:
     """Return the first file with settings of the listed modules that is missing or empty."""
-    with_settings = [module for module in listed if module.class_name in _WITH_SETTINGS]
-    files = [folder / module.path / "config.json" for module in with_settings]
-    return next((file for file in files if not _settings(file)), None)
+    for module in listed:
+        file = folder / module.path / "config.json"
+        if module.class_name in _WITH_SETTINGS and not _settings(file):
+            return file
+    return None
 
 
-def without_settings(spec: EncoderSpec, file: Path, alone: EncoderSpec) -> NoPoolingError:
-    """Return the error for a model that lacks such a file; ``alone`` is the spec that names a pooling."""
+def without_settings(spec: EncoderSpec, file: Path, transformer: EncoderSpec) -> NoPoolingError:
+    """Return the error for a model without the settings of a module.
+
+    ``transformer``: the spec that reads the transformer of the model alone, by a pooling that it names.
+    """
     lack = "is empty" if file.is_file() else "is missing"
     return NoPoolingError(
         f"{spec}: {file} {lack}, which says how the model makes its vectors",
-        f"Copy it from the model's source, or read its transformer alone by a pooling that you name: {alone}",
+        f"Copy it from the model's source, or read its transformer alone by a pooling that you name: {transformer}",
     )
 
 
@@ -108,18 +117,20 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
     Without a number in the spec, ``STATED`` takes those that the files state.
     """
     value = keys.get("max_length")
-    if value is None and of_task == STATED:
+    if value is not None:
+        if type(value) is not int:
+            raise UsageError(f"max_length={value} is not a whole number")
+        return value
+    if of_task == STATED:
         return window(folder)
-    if value is None:
-        stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
-        longest = (
-            stated if isinstance(stated, int) else None,
-            positions_of(folder),
-        )
-        return min(of_task, *filter(None, longest), of_task) or DEFAULT_MAX_LENGTH
-    if type(value) is not int:
-        raise UsageError(f"max_length={value} is not a whole number")
-    return value
+    length = of_task
+    stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    if isinstance(stated, int) and stated:
+        length = min(length, stated)
+    positions = positions_of(folder)
+    if positions:
+        length = min(length, positions)
+    return length or DEFAULT_MAX_LENGTH
 
 
 def window(folder: Path) -> int:
@@ -128,102 +139,159 @@ def window(folder: Path) -> int:
     These are the ``max_seq_length`` of sentence-transformers, else the tokenizer's ``model_max_length`` or the positions
     in ``config.json``, whichever is less, at most ``MOST_STATED``.
     """
-    stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
-    if not isinstance(stated, int):
-        of_tokenizer = _settings(tokenizer_folder(folder) / "tokenizer_config.json")
-        lengths = [of_tokenizer.get("model_max_length"), _stated_positions(folder) or None]
-        stated = min([MOST_STATED, *(length for length in lengths if isinstance(length, int))])
-    return min(stated, positions_of(folder) or stated)
+    length = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
+    if not isinstance(length, int):
+        length = MOST_STATED
+        tokenizer_settings = _settings(tokenizer_folder(folder) / "tokenizer_config.json")
+        length_of_tokenizer = tokenizer_settings.get("model_max_length")
+        if isinstance(length_of_tokenizer, int):
+            length = min(length, length_of_tokenizer)
+        stated_positions = _stated_positions(folder)
+        if stated_positions:
+            length = min(length, stated_positions)
+    positions = positions_of(folder)
+    if positions:
+        length = min(length, positions)
+    return length
 
 
 def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     """Return the readout that ``mirrorbench tune`` wrote into a backbone's directory, if the modules there agree."""
-    folder = Path(spec.backbone).expanduser()
-    readout = {} if spec.backbone in BACKBONES else description_of(folder).readout
-    try:
-        return readout if readout and _agrees(readout, spec, folder) else {}
-    except (
-        MirrorbenchError
-    ):  # no keys describe the modules, or files are damaged, which is reported later
+    if spec.backbone in BACKBONES:
         return {}
+    folder = Path(spec.backbone).expanduser()
+    readout = description_of(folder).readout
+    if not readout:
+        return {}
+    try:
+        agrees = _agrees(readout, spec, folder)
+    except MirrorbenchError:
+        # No keys describe the modules, or files are damaged, which is reported later.
+        return {}
+    return readout if agrees else {}
 
 
 def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
-    if not (listed := modules(folder)):
+    """Return whether the modules in a folder, if there are any, make the vectors of a readout."""
+    listed = modules(folder)
+    if not listed:
         return True
-    stated = {key: value for key, value in readout.items() if key not in ("layers", "post")}
-    of_target = str(stated.get("pooling")).startswith("target")
+    of_target = str(readout.get("pooling")).startswith("target")
     expected = {
         "Transformer": True,
         "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:",
         "WordWeights": of_target,
         "Pooling": True,
-        "Normalize": bool(stated.get("normalize")),
+        "Normalize": bool(readout.get("normalize")),
         "Dense": "post" in readout,
     }
-    if [module.class_name for module in listed] != [
-        name for name, holds in expected.items() if holds
-    ]:
+    expected_classes = [name for name, is_expected in expected.items() if is_expected]
+    if [module.class_name for module in listed] != expected_classes:
         return False
-    dense = (
-        _settings(folder / listed[-1].path / "config.json") if "post" in readout else {}
-    )  # absent: reported later
-    if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
-        return False
-    plain = replace(spec, params=())
-    keys = _keys(plain, folder, [module for module in listed if module.class_name in _READ])
-    return keys == stated | ({"pooling": "mean"} if of_target else {})
+
+    if "post" in readout:
+        # Settings that are missing are reported later.
+        dense = _settings(folder / listed[-1].path / "config.json")
+        if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
+            return False
+
+    # Compare the keys of the other modules; a target's pooling is stored as word weights and a mean.
+    described = [module for module in listed if module.class_name in _MODULES]
+    expected_keys = {key: value for key, value in readout.items() if key not in ("layers", "post")}
+    if of_target:
+        expected_keys["pooling"] = "mean"
+    return _keys(replace(spec, params=()), folder, described) == expected_keys
 
 
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
-    classes = [module.class_name for module in listed]
-    if tuple(classes) not in (_READ, _READ[:2]):
-        raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
-    if file := missing_settings(folder, listed):
-        raise without_settings(spec, file, spec.with_params(pooling="mean"))
-    _, pools, *normalizes = (_settings(folder / module.path / "config.json") for module in listed)
-    mode, transformer = _mode(pools), folder / listed[0].path
-    if mode not in _POOLINGS or pools.get("include_prompt") is False:
-        raise _no_pooling(
-            spec,
-            f"pools by {mode}" if mode not in _POOLINGS else "leaves its prompt out of the mean",
-        )
-    if any(value not in _NORMALIZED for settings in normalizes for value in settings.values()):
-        raise _no_pooling(spec, "normalises something else than its vectors")
-    reads: dict[str, Any] = {}
-    for file in transformer.glob("sentence_*_config.json"):
-        reads |= {
-            key: value
-            for key, value in _settings(file).items()
-            if value not in (None, {}, *_PLAIN.get(key, ()))
-        }
-    length = reads.pop("max_seq_length", None)
-    if reads:
-        raise _no_pooling(spec, f"sets {', '.join(sorted(reads))}")
-    settings, prompts = _settings(folder / SETTINGS), own_prompts(folder)
-    if (dims := settings.get("truncate_dim")) is not None:
-        raise _no_pooling(spec, f"keeps the first {dims} dimensions of its vectors")
-    name = settings.get("default_prompt_name")
-    if name is not None and name not in list(prompts):
-        raise _no_pooling(spec, "names a default prompt that it does not have")
-    prompt = prompts[name] if name is not None else ""
-    if (
-        TEXT in prompt or MASK in prompt
-    ):  # placeholders in prompts of this package, plain text there
-        raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
-    asked = spec.get("prompt")
-    read = prompt + TEXT if asked is None else template(str(asked), folder)
-    tokenizer: Any = _tokenizer(transformer) if length is None or prompt or _adds(read) else None
-    if prompt and tokenizer.truncation_side == "left":
-        raise _no_pooling(spec, f"cuts the prompt {prompt!r} off long texts, at their left")
-    if not (length := _text_length(transformer, length, read, tokenizer)):
+    """Return the keys that describe the listed modules; raise a ``NoPoolingError`` for settings without a key."""
+    _check_modules(spec, folder, listed)
+    _, pooling_settings, *normalize_settings = [
+        _settings(folder / module.path / "config.json") for module in listed
+    ]
+    pooling = _pooling(spec, pooling_settings)
+    for settings in normalize_settings:
+        if any(value not in _NORMALIZED for value in settings.values()):
+            raise _no_pooling(spec, "normalises something else than its vectors")
+
+    transformer = folder / listed[0].path
+    transformer_settings = _other_than_default(transformer)
+    stated_length = transformer_settings.pop("max_seq_length", None)
+    if transformer_settings:
+        raise _no_pooling(spec, f"sets {', '.join(sorted(transformer_settings))}")
+
+    settings = _settings(folder / SETTINGS)
+    dimensions = settings.get("truncate_dim")
+    if dimensions is not None:
+        raise _no_pooling(spec, f"keeps the first {dimensions} dimensions of its vectors")
+    default_prompt = _default_prompt(spec, folder, settings)
+
+    # The length of a text is what remains beside the prompt of the spec, or else the default prompt.
+    prompt_of_spec = spec.get("prompt")
+    if prompt_of_spec is None:
+        text_template = default_prompt + TEXT
+    else:
+        text_template = template(str(prompt_of_spec), folder)
+    tokenizer: Any = None
+    if stated_length is None or default_prompt or _adds(text_template):
+        tokenizer = _tokenizer(transformer)
+    if default_prompt and tokenizer.truncation_side == "left":
+        raise _no_pooling(spec, f"cuts the prompt {default_prompt!r} off long texts, at their left")
+    length = _text_length(transformer, stated_length, text_template, tokenizer)
+    if not length:
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
-    keys: dict[str, Value] = {"pooling": _POOLINGS[mode], "max_length": length}
-    return (
-        keys
-        | ({"prompt": prompt + TEXT} if prompt else {})
-        | ({"normalize": True} if normalizes else {})
-    )
+
+    keys: dict[str, Value] = {"pooling": pooling, "max_length": length}
+    if default_prompt:
+        keys["prompt"] = default_prompt + TEXT
+    if normalize_settings:
+        keys["normalize"] = True
+    return keys
+
+
+def _check_modules(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> None:
+    """Raise a ``NoPoolingError`` for modules that no keys describe, or without settings."""
+    classes = tuple(module.class_name for module in listed)
+    if classes not in (_MODULES, _MODULES[:2]):
+        raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
+    file = missing_settings(folder, listed)
+    if file is not None:
+        raise without_settings(spec, file, spec.with_params(pooling="mean"))
+
+
+def _pooling(spec: EncoderSpec, settings: Mapping[str, Any]) -> str:
+    """Return this package's name of the pooling of a ``Pooling``; raise a ``NoPoolingError`` for any other."""
+    mode = _mode(settings)
+    if mode not in _POOLINGS:
+        raise _no_pooling(spec, f"pools by {mode}")
+    if settings.get("include_prompt") is False:
+        raise _no_pooling(spec, "leaves its prompt out of the mean")
+    return _POOLINGS[mode]
+
+
+def _other_than_default(transformer: Path) -> dict[str, Any]:
+    """Return the settings of a ``Transformer`` that differ from the defaults, among them its maximum length."""
+    settings: dict[str, Any] = {}
+    for file in transformer.glob("sentence_*_config.json"):
+        for key, value in _settings(file).items():
+            if value not in (None, {}, *_DEFAULTS.get(key, ())):
+                settings[key] = value
+    return settings
+
+
+def _default_prompt(spec: EncoderSpec, folder: Path, settings: Mapping[str, Any]) -> str:
+    """Return the default prompt of a model, empty for none; raise a ``NoPoolingError`` for one without a template."""
+    prompts = own_prompts(folder)
+    name = settings.get("default_prompt_name")
+    if name is None:
+        return ""
+    if name not in list(prompts):
+        raise _no_pooling(spec, "names a default prompt that it does not have")
+    prompt = prompts[name]
+    # sentence-transformers takes the placeholders of templates as plain text.
+    if TEXT in prompt or MASK in prompt:
+        raise _no_pooling(spec, f"puts the prompt {prompt!r} before texts as it stands")
+    return prompt
 
 
 def as_system(spec: EncoderSpec) -> EncoderSpec:
@@ -232,13 +300,15 @@ def as_system(spec: EncoderSpec) -> EncoderSpec:
     return replace(spec, backbone="sbert", method="").with_params(**{key: spec.backbone})
 
 
-def _no_pooling(spec: EncoderSpec, does: str, transformer: bool = True) -> NoPoolingError:
-    alone = (
-        f"\nIts transformer alone, by a pooling that you name: {spec.with_params(pooling='mean')}"
-    )
+def _no_pooling(spec: EncoderSpec, does: str, has_transformer: bool = True) -> NoPoolingError:
+    """Return the error for a model that ``does`` what no keys describe."""
+    hint = f"Write {as_system(replace(spec, params=()))}"
+    if has_transformer:
+        transformer_spec = spec.with_params(pooling="mean")
+        hint += f"\nIts transformer alone, by a pooling that you name: {transformer_spec}"
     return NoPoolingError(
         f"{spec}: {spec.backbone} is a model of sentence-transformers that {does}; it is read as that, and not tuned",
-        f"Write {as_system(replace(spec, params=()))}{alone if transformer else ''}",
+        hint,
     )
 
 
@@ -250,15 +320,14 @@ def _mode(settings: Mapping[str, Any]) -> str:
     """Return the modes of a ``Pooling``, joined by ``+``; files from before version 6 have a flag for each."""
     modes = settings.get("pooling_mode")
     if modes is None:
-        flags = (
-            key.removeprefix("pooling_mode_") for key, value in settings.items() if value is True
-        )
-        modes = [
-            flag.removesuffix("_tokens").removesuffix("_token")
-            for flag in flags
-            if flag != "include_prompt"
-        ]
-    return modes if isinstance(modes, str) else "+".join(map(str, modes)) or "mean"
+        modes = []
+        for key, value in settings.items():
+            flag = key.removeprefix("pooling_mode_")
+            if value is True and flag != "include_prompt":
+                modes.append(flag.removesuffix("_tokens").removesuffix("_token"))
+    if isinstance(modes, str):
+        return modes
+    return "+".join(map(str, modes)) or "mean"
 
 
 def _adds(prompt: str) -> bool:
@@ -274,12 +343,14 @@ def _text_length(transformer: Path, length: object, prompt: str, tokenizer: Any)
     positions = positions_of(transformer)
     if length is None:
         length = tokenizer.model_max_length
-        if isinstance(length, int):
-            length = min(length, _stated_positions(transformer) or length)
+        stated_positions = _stated_positions(transformer)
+        if isinstance(length, int) and stated_positions:
+            length = min(length, stated_positions)
     if not isinstance(length, int):
         return 0
-    length = min(length, positions or length)
-    if length > (positions or _LONGEST):
+    if positions:
+        length = min(length, positions)
+    elif length > _LONGEST:
         return 0
     if _adds(prompt):
         length -= prompt_tokens(tokenizer, prompt)
@@ -300,7 +371,10 @@ def _stated_positions(folder: Path) -> int:
 
 
 def prompt_tokens(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a template around a word; alone, a space at its end may be a token of its own."""
-    whole = (prompt if TEXT in prompt else prompt + TEXT).replace(MASK, tokenizer.mask_token or "")
-    bare, prompted = (len(tokenizer(text)["input_ids"]) for text in ("a", whole.replace(TEXT, "a")))
-    return prompted - bare
+    """Return the number of tokens that a template, or a prompt before the text, adds to a text."""
+    whole = prompt if TEXT in prompt else prompt + TEXT
+    whole = whole.replace(MASK, tokenizer.mask_token or "")
+    # Around a word, since a space at the end of a prompt alone may be a token of its own.
+    n_tokens_of_word = len(tokenizer("a")["input_ids"])
+    n_tokens_of_prompted = len(tokenizer(whole.replace(TEXT, "a"))["input_ids"])
+    return n_tokens_of_prompted - n_tokens_of_word

@@ -77,46 +77,64 @@ class WordVectors:
 
     def vector(self, word: str) -> Array | None:
         """Return the vector of a word; for an unknown word the mean over its n-grams, or ``None`` without n-grams."""
-        if word in self.rows or self.ngrams is None:
-            return self.vectors[self.rows[word]] if word in self.rows else None
+        vector: Array
+        row = self.rows.get(word)
+        if row is not None:
+            vector = self.vectors[row]
+            return vector
+        if self.ngrams is None:
+            return None
         from gensim.models.fasttext import ft_ngram_hashes
 
-        rows = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
-        return np.asarray(self.ngrams[rows]).mean(axis=0, dtype=np.float32) if len(rows) else None
+        buckets = ft_ngram_hashes(word, self.shortest, self.longest, len(self.ngrams))
+        if len(buckets) == 0:
+            return None
+        vector = np.asarray(self.ngrams[buckets]).mean(axis=0, dtype=np.float32)
+        return vector
 
     def of_text(self, text: str) -> Array:
         """Average the vectors of a text's known words, shape (dimensions,); zeros without any.
 
         A word with n-grams alone has the weight of the rarest word.
         """
-        weighted = [
-            vector if self.weights is None else vector * self.weights[self.rows.get(word, -1)]
-            for word in self._split(text.strip())
-            if (vector := self.vector(word)) is not None
-        ]
-        return (
-            np.mean(weighted, axis=0, dtype=np.float32)
-            if weighted
-            else np.zeros(self.vectors.shape[1], np.float32)
-        )
+        weighted_vectors: list[Array] = []
+        for word in self._split(text.strip()):
+            vector = self.vector(word)
+            if vector is None:
+                continue
+            if self.weights is not None:
+                # Words are ordered by frequency, so that -1 is the row of the rarest one.
+                row = self.rows.get(word, -1)
+                vector = vector * self.weights[row]
+            weighted_vectors.append(vector)
+        if not weighted_vectors:
+            return np.zeros(self.vectors.shape[1], np.float32)
+        mean: Array = np.mean(weighted_vectors, axis=0, dtype=np.float32)
+        return mean
 
     def count_words(self, text: str) -> tuple[int, int]:
-        """Return the number of a text's words, and of those with a vector; punctuation alone is no word."""
-        n = known = 0
+        """Return the number of a text's words, and of those with a vector; mere punctuation is not a word."""
+        n_words = 0
+        n_with_vector = 0
         for word in self._split(text.strip()):
-            has_vector = self.vector(word) is not None
-            known += has_vector
-            n += has_vector or any(map(str.isalnum, word))
-        return n, known
+            if self.vector(word) is not None:
+                n_words += 1
+                n_with_vector += 1
+            elif any(map(str.isalnum, word)):
+                n_words += 1
+        return n_words, n_with_vector
 
     def _split(self, text: str) -> Iterator[str]:
+        """Yield the text itself if it has a vector, or else its words and what stands between punctuation in them."""
         if text in self.rows:
             yield text
             return
         for piece in text.split():
             word = _EDGES.sub("", piece) or piece
-            whole = word in self.rows or self.ngrams is not None
-            yield from [word] if whole else _INSIDE.split(word)
+            if word in self.rows or self.ngrams is not None:
+                yield word
+            else:
+                yield from _INSIDE.split(word)
 
 
 def sif_weights(n: int, sif: float) -> Array:
@@ -126,8 +144,12 @@ def sif_weights(n: int, sif: float) -> Array:
     files nor vocabularies state the probability p of a word; it is that of Zipf's law, in proportion to 1 / (rank + 1),
     as in model2vec. The paper's other step, the removal of the first component, is ``post=abtt,abtt=1``.
     """
-    inverse = 1 / np.arange(2, n + 2)
-    return (sif / (sif + inverse / inverse.sum()) if sif else np.ones(n)).astype(np.float32)
+    if not sif:
+        return np.ones(n, dtype=np.float32)
+    inverse_ranks = 1 / np.arange(2, n + 2)
+    probabilities = inverse_ranks / inverse_ranks.sum()
+    weights: Array = (sif / (sif + probabilities)).astype(np.float32)
+    return weights
 
 
 def checked_sif(sif: float) -> float:
@@ -148,8 +170,8 @@ def plain_text(item: TextInput) -> str:
 class StaticEncoder:
     """Mean word vectors of a file, which is checksummed at once and loaded at the first text.
 
-    ``lower``: whether to lower-case texts, ``None`` for as the vocabulary; ``language``: language of inputs without
-    one; ``sif``: as in ``sif_weights``, 0 for none.
+    ``lower``: whether to lower-case texts; ``None`` does so if the vocabulary is lower-cased. ``language``: language of
+    inputs without one. ``sif``: as in ``sif_weights``, 0 for none.
     """
 
     def __init__(
@@ -167,10 +189,15 @@ class StaticEncoder:
         self.sif = sif
         self._checksums = {file: file_checksum(file) for file in self._files()}
         files = {file.name: checksum for file, checksum in self._checksums.items()}
-        identity = {"files": files, "limit": limit, "lower": lower}
-        self.fingerprint = digest(
-            {**identity, "language": language, **({"sif": sif} if sif else {})}
-        )
+        identity: dict[str, Any] = {
+            "files": files,
+            "limit": limit,
+            "lower": lower,
+            "language": language,
+        }
+        if sif:
+            identity["sif"] = sif
+        self.fingerprint = digest(identity)
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
@@ -178,7 +205,7 @@ class StaticEncoder:
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
-            rows.append(vectors.of_text(self._read(item, vectors)))
+            rows.append(vectors.of_text(self._cased_text(item, vectors)))
         if len({len(row) for row in rows}) > 1:
             raise UsageError(f"the files of {self.path} have different dimensions")
         return np.stack(rows)
@@ -188,12 +215,13 @@ class StaticEncoder:
         counts = []
         for item in inputs:
             vectors = self._vectors(item.language)
-            counts.append(vectors.count_words(self._read(item, vectors)))
+            counts.append(vectors.count_words(self._cased_text(item, vectors)))
         return counts
 
-    def _read(self, item: TextInput, vectors: WordVectors) -> str:
-        """Return the text of an input whose words are looked up."""
-        lower, text = vectors.lowercased if self.lower is None else self.lower, plain_text(item)
+    def _cased_text(self, item: TextInput, vectors: WordVectors) -> str:
+        """Return the text of an input, lower-cased if the vectors need it."""
+        lower = vectors.lowercased if self.lower is None else self.lower
+        text = plain_text(item)
         return text.lower() if lower else text
 
     def vocabulary(self, language: str) -> tuple[str, ...]:
@@ -201,19 +229,20 @@ class StaticEncoder:
         return self._vectors(language).words
 
     def _vectors(self, language: str) -> WordVectors:
+        """Return the vectors of a language, loaded once."""
         path = self._path(language or self.language)
         if path not in self._loaded:
             if path not in self._checksums:
                 raise ModelUnavailableError(f"there is no file of word vectors at {path}")
-            table = load_vectors(path, self.limit, self._checksums[path])
-            self._loaded[path] = (
-                replace(table, weights=sif_weights(len(table.words), self.sif))
-                if self.sif
-                else table
-            )
+            vectors = load_vectors(path, self.limit, self._checksums[path])
+            if self.sif:
+                weights = sif_weights(len(vectors.words), self.sif)
+                vectors = replace(vectors, weights=weights)
+            self._loaded[path] = vectors
         return self._loaded[path]
 
     def _path(self, language: str) -> Path:
+        """Return the path of the file of a language."""
         if _LANGUAGE in str(self.path) and not language:
             raise UsageError(
                 f"{self.path}: the language for {_LANGUAGE} is not known",
@@ -222,7 +251,7 @@ class StaticEncoder:
         return Path(str(self.path).replace(_LANGUAGE, language))
 
     def _files(self) -> list[Path]:
-        """All files for the path, of any language."""
+        """Return the files that the path stands for, of any language."""
         if _LANGUAGE not in self.path.name:
             return [self._path(self.language)]
         paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
@@ -255,7 +284,8 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
     if params.get("limit", 0) < 0:
         raise UsageError(f"limit={params['limit']} is not a number of words")
     checked_sif(params.get("sif", 0))
-    return StaticEncoder(**{**params, "path": Path(params["path"]).expanduser()})
+    params["path"] = Path(params["path"]).expanduser()
+    return StaticEncoder(**params)
 
 
 def file_checksum(path: Path) -> str:
@@ -273,21 +303,25 @@ def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
     """
 
     def parse(folder: Path) -> None:
-        vectors = (_read_binary if path.suffix == ".bin" else read_text)(path, limit)
+        vectors = _read_binary(path, limit) if path.suffix == ".bin" else read_text(path, limit)
         if file_checksum(path) != checksum:
             raise ModelUnavailableError(f"{path} changed while it was read", "Run it again.")
         _save(vectors, folder)
 
     key = digest({"file": checksum, "limit": limit, "parser": PARSER})
-    description = f"{f'the first {limit:,}' if limit else 'all'} words of {path.name}"
+    number = f"the first {limit:,}" if limit else "all"
+    description = f"{number} words of {path.name}"
     folder = kept_folder(cache_root() / "vectors" / key, parse, description)
     settings = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
     words = tuple(settings.pop("words"))
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+    # What remains of the settings are the lengths of n-grams.
     ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if settings else None
-    return WordVectors(words, np.load(folder / "vectors.npy", mmap_mode="r"), ngrams, **settings)
+    return WordVectors(words, vectors, ngrams, **settings)
 
 
 def _save(vectors: WordVectors, folder: Path) -> None:
+    """Write the files of a cached folder, which ``load_vectors`` reads."""
     settings: dict[str, Any] = {"words": vectors.words}
     arrays = {"vectors": vectors.vectors}
     if vectors.ngrams is not None:
@@ -306,21 +340,23 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     word counts; bytes that are not UTF-8 become U+FFFD.
     """
     words: dict[str, Array] = {}
-    announced = dimensions = number = 0
+    announced = 0
+    dimensions = 0
+    number = 0
     try:
         with (
             gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
             warnings.catch_warnings(),
         ):
-            warnings.simplefilter(
-                "error", DeprecationWarning
-            )  # NumPy's warning for a text that is no list of numbers
+            # NumPy warns of a text that is not a list of numbers.
+            warnings.simplefilter("error", DeprecationWarning)
             for line_number, raw in enumerate(stream, start=1):
                 line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
                 if not line:
                     continue
                 number = line_number
-                if number == 1 and (header := _HEADER.fullmatch(line)):
+                header = _HEADER.fullmatch(line) if number == 1 else None
+                if header:
                     announced = int(header[1])
                     continue
                 word, row = _entry(line, dimensions)
@@ -349,16 +385,20 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
 
 
 def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:
-    """The word and the numbers of a line; no numbers unless there are ``dimensions`` (0: not known yet)."""
+    """Return the word and the numbers of a line; no numbers unless there are ``dimensions`` (0: not known yet)."""
     word, _, rest = line.partition(b" ")
     row = _numbers(rest)
-    if dimensions and len(row) != dimensions:  # perhaps a word that contains spaces
+    if dimensions and len(row) != dimensions:
+        # Perhaps the word contains spaces.
         word, *fields = line.rsplit(b" ", dimensions)
         row = _numbers(b" ".join(fields))
-    return word.decode("utf-8", "replace"), row if dimensions in (0, len(row)) else row[:0]
+        if len(row) != dimensions:
+            row = row[:0]
+    return word.decode("utf-8", "replace"), row
 
 
 def _numbers(text: bytes) -> Array:
+    """Return numbers separated by spaces; none for any other text."""
     try:
         return np.fromstring(text, dtype=np.float32, sep=" ")
     except (DeprecationWarning, ValueError):
@@ -366,7 +406,7 @@ def _numbers(text: bytes) -> Array:
 
 
 def _read_binary(path: Path, limit: int) -> WordVectors:
-    """The first words and all n-grams of a fastText binary."""
+    """Read the first words and all n-grams of a fastText binary."""
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:
@@ -384,7 +424,13 @@ def _read_binary(path: Path, limit: int) -> WordVectors:
         NotImplementedError,
         UnicodeDecodeError,
     ) as error:
-        raise DataFormatError(f"{path} is no fastText binary that gensim reads: {error}") from error
+        raise DataFormatError(
+            f"{path} is not a fastText binary that gensim can read: {error}"
+        ) from error
     words = tuple(model.index_to_key[: limit or None])
-    ngrams = (model.vectors_ngrams, model.min_n, model.max_n) if model.max_n > 0 else ()
-    return WordVectors(words, model.vectors[: len(words)], *ngrams)
+    vectors = model.vectors[: len(words)]
+    if model.max_n <= 0:
+        return WordVectors(words, vectors)
+    return WordVectors(
+        words, vectors, model.vectors_ngrams, shortest=model.min_n, longest=model.max_n
+    )

@@ -94,7 +94,7 @@ def test_unreadable_models_are_refused(
     random_model: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(
-        ModelUnavailableError, match="no directory of a sentence-transformers model"
+        ModelUnavailableError, match="not a directory of a sentence-transformers model"
     ):
         create_sbert(spec("sbert", tmp_path), CONTEXT)
     (tmp_path / "adapter_config.json").write_text("{}")

@@ -119,7 +119,7 @@ def test_limited_compressed_and_damaged_files_are_handled(tmp_path: Path) -> Non
         read_text(written(tmp_path, gzip.compress(SMALL[4:] * 100)[:-20], "b.vec.gz"))
     assert read_text(written(tmp_path, b"the 1 2\na\xff 1 2\n")).words == ("the", "a\ufffd")
     pytest.importorskip("gensim")
-    with pytest.raises(DataFormatError, match=r"a\.bin is no fastText binary"):
+    with pytest.raises(DataFormatError, match=r"a\.bin is not a fastText binary"):
         loaded(written(tmp_path, SMALL * 100, "a.bin"), 0)
 
 
