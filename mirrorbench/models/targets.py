@@ -47,38 +47,48 @@ class PlacedText(NamedTuple):
     """The copies of the text in a prompt."""
 
 
-def placed(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
+def placed_text(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
     """Return a text as it is tokenised: in a prompt, with marks around its target, or unchanged."""
     if prompt:
-        return prompted(item, prompt)
-    return (
-        marked(item) if with_marks else PlacedText(item.text, item.spans or ((0, len(item.text)),))
-    )
+        return prompted_text(item, prompt)
+    if with_marks:
+        return marked_text(item)
+    return PlacedText(item.text, item.spans or ((0, len(item.text)),))
 
 
-def marked(item: TextInput) -> PlacedText:
+def marked_text(item: TextInput) -> PlacedText:
     """Return the text with its target in ``[ `` and `` ]``, as paper 2's released code tokenises it."""
-    text, spans, marks, done = "", [], [], 0
+    text = ""
+    spans = []
+    marks = []
+    end_of_last = 0
     for start, end in item.spans:
-        text += item.text[done:start] + "[ "
-        spans.append((len(text), len(text) + end - start))
-        marks += [(len(text) - 2, len(text)), (spans[-1][1], spans[-1][1] + 2)]
-        text += item.text[start:end] + " ]"
-        done = end
-    text += item.text[done:]
+        text += item.text[end_of_last:start] + "[ "
+        new_start = len(text)
+        text += item.text[start:end]
+        new_end = len(text)
+        text += " ]"
+        spans.append((new_start, new_end))
+        marks.append((new_start - 2, new_start))
+        marks.append((new_end, new_end + 2))
+        end_of_last = end
+    text += item.text[end_of_last:]
     return PlacedText(text, tuple(spans) or ((0, len(text)),), tuple(marks))
 
 
-def prompted(item: TextInput, prompt: str) -> PlacedText:
+def prompted_text(item: TextInput, prompt: str) -> PlacedText:
     """Return the text in a prompt, with the target in its last copy, where a causal model has seen the whole text."""
-    parts = prompt.split(TEXT)
-    starts = np.cumsum([len(part) for part in parts[:-1]]) + len(item.text) * np.arange(
-        len(parts) - 1
-    )
-    copies = tuple((int(start), int(start) + len(item.text)) for start in starts)
-    last = copies[-1][0]
-    spans = tuple((last + start, last + end) for start, end in item.spans)
-    return PlacedText(item.text.join(parts), spans or copies[-1:], copies=copies)
+    before, *after_copies = prompt.split(TEXT)
+    text = before
+    copies = []
+    for after in after_copies:
+        start = len(text)
+        text += item.text
+        copies.append((start, len(text)))
+        text += after
+    last_start, _ = copies[-1]
+    spans = tuple((last_start + start, last_start + end) for start, end in item.spans)
+    return PlacedText(text, spans or (copies[-1],), copies=tuple(copies))
 
 
 def locate_targets(
@@ -96,34 +106,42 @@ def locate_targets(
     text. ``positions``: of the model, 0 if unknown. ``keep_end``: of long texts without a target the end is kept, as by
     tokenizers that cut at the left.
     """
-    kept, targets, windowed, shortened = [], [], [], []
-    cut = missing = 0
+    n_before, n_after = special
+    ids_after_cut = []
+    targets = []
+    windowed = []
+    shortened = []
+    n_cut = 0
+    n_missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
         target = covering(offsets, text.text, text.target)
-        whole = len(ids)
+        whole_length = len(ids)
         if text.marks:
             marks = covering(offsets, text.text, text.marks)
-            whole -= len(marks)
-            ids, target = without(ids, target, marks, max_length, special[1])
-        copies = [within(offsets, text.text, copy, special) for copy in text.copies]
-        copies = copies or [np.arange(special[0], len(ids) - special[1])]
-        room = max_length - sum(special)
-        kept_ids, kept_target = cut_to(ids, target, copies, room, positions, keep_end)
-        if len(kept_ids) < len(ids):
+            whole_length -= len(marks)
+            ids, target = without_marks(ids, target, marks, max_length, n_after)
+        copies = [tokens_of_copy(offsets, text.text, copy, special) for copy in text.copies]
+        if not copies:
+            copies = [np.arange(n_before, len(ids) - n_after)]
+        room = max_length - n_before - n_after
+        cut_ids, cut_target = cut_to(ids, target, copies, room, positions, keep_end)
+        if len(cut_ids) < len(ids):
             windowed.append(row)
-        if len(kept_ids) < whole:
+        if len(cut_ids) < whole_length:
             shortened.append(row)
-        missing += not len(target)
-        cut += len(kept_target) < len(target)
-        kept.append(kept_ids)
-        targets.append(kept_target if len(kept_target) else np.arange(len(kept_ids)))
+        if len(target) == 0:
+            n_missing += 1
+        if len(cut_target) < len(target):
+            n_cut += 1
+        ids_after_cut.append(cut_ids)
+        targets.append(cut_target if len(cut_target) else np.arange(len(cut_ids)))
     return LocatedTargets(
-        Ragged.of(kept),
-        Ragged.of(targets),
-        np.array(windowed, dtype=np.int64),
-        cut,
-        missing,
-        np.array(shortened, dtype=np.int64),
+        ids=Ragged.of(ids_after_cut),
+        targets=Ragged.of(targets),
+        windowed=np.array(windowed, dtype=np.int64),
+        cut=n_cut,
+        missing=n_missing,
+        shortened=np.array(shortened, dtype=np.int64),
     )
 
 
@@ -140,24 +158,31 @@ def cut_to(
     ``positions``: of the model, which may leave less room; 0 for any number. A long text is cut to a window around the
     target; to its start, or under ``keep_end`` to its end, if the target is the text.
     """
-    alone, longest = len(ids) - sum(map(len, copies)), max(map(len, copies))
+    prompt_length = len(ids) - sum(map(len, copies))
     if positions:
-        room = min(room, (positions - alone) // len(copies))
+        room = min(room, (positions - prompt_length) // len(copies))
     if room < 1:
-        problem = f"the prompt alone has {alone} tokens, of the {positions} that the model reads"
-        raise UsageError(
-            problem if positions else "max_length leaves no token for a text",
-            "Write a shorter prompt.",
-        )
-    if longest <= room:
+        problem = "max_length leaves no token for a text"
+        if positions:
+            problem = f"the prompt alone has {prompt_length} tokens, of the {positions} that the model reads"
+        raise UsageError(problem, "Write a shorter prompt.")
+    if max(map(len, copies)) <= room:
         return ids, target
-    last = copies[-1]
-    if 0 < len(target) < len(last):
-        start = window(len(last), target - last[0], room)
+
+    last_copy = copies[-1]
+    if 0 < len(target) < len(last_copy):
+        start = window(len(last_copy), target - last_copy[0], room)
+    elif keep_end:
+        start = len(last_copy) - room
     else:
-        start = len(last) - room if keep_end else 0
-    cut = np.concatenate([part for copy in copies for part in (copy[:start], copy[start + room :])])
-    kept = np.setdiff1d(np.arange(len(ids)), cut)
+        start = 0
+
+    # The window is the same in all copies.
+    is_kept = np.ones(len(ids), dtype=bool)
+    for copy in copies:
+        is_kept[copy[:start]] = False
+        is_kept[copy[start + room :]] = False
+    kept = np.flatnonzero(is_kept)
     return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))
 
 
@@ -166,24 +191,29 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
 
     ``offsets``: start and end of each token in the text; equal for special tokens.
     """
-    wanted = np.zeros(len(text) + 1, dtype=np.int64)
+    # counts[i]: number of non-space characters of the spans among the first i characters
+    counts = np.zeros(len(text) + 1, dtype=np.int64)
     for start, end in spans:
-        wanted[start + 1 : end + 1] = [not character.isspace() for character in text[start:end]]
-    before = wanted.cumsum()  # before[i]: number of wanted characters among the first i
+        counts[start + 1 : end + 1] = [not character.isspace() for character in text[start:end]]
+    counts = counts.cumsum()
     starts, ends = np.asarray(offsets, dtype=np.int64).reshape(-1, 2).T
-    return np.flatnonzero(before[ends] > before[starts])
+    return np.flatnonzero(counts[ends] > counts[starts])
 
 
-def within(
+def tokens_of_copy(
     offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]
 ) -> Positions:
     """Return the positions of all tokens of a copy of the text in a prompt, with spaces around it.
 
     ``special``: numbers of special tokens before and after the prompt.
     """
-    starts, ends = np.asarray(offsets, dtype=np.int64)[special[0] : len(offsets) - special[1]].T
-    last = len(starts) if span[1] == len(text) else (starts < span[1]).sum()
-    return special[0] + np.arange((ends <= span[0]).sum(), last)
+    n_before, n_after = special
+    span_start, span_end = span
+    starts, ends = np.asarray(offsets, dtype=np.int64)[n_before : len(offsets) - n_after].T
+    first = (ends <= span_start).sum()
+    # A copy at the end of the prompt has all tokens that remain.
+    stop = len(starts) if span_end == len(text) else (starts < span_end).sum()
+    return n_before + np.arange(first, stop)
 
 
 def window(n: int, target: Positions, room: int) -> int:
@@ -194,12 +224,15 @@ def window(n: int, target: Positions, room: int) -> int:
     """
     if n <= room or not len(target):
         return 0
-    first, last = int(target[0]), int(target[-1])
-    middle = first + (last - first + 1) // 2 - room // 2 if last - first < room else first
-    return min(max(middle, 0), n - room)
+    first = int(target[0])
+    last = int(target[-1])
+    start = first
+    if last - first < room:
+        start = first + (last - first + 1) // 2 - room // 2
+    return min(max(start, 0), n - room)
 
 
-def without(
+def without_marks(
     ids: list[int], target: Positions, marks: Positions, max_length: int, after: int
 ) -> tuple[list[int], Positions]:
     """Cut token ids at the end unless that loses a mark, and remove the marks; return them and the target's positions.

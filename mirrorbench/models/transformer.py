@@ -42,7 +42,7 @@ from mirrorbench.models.opening import quiet_transformers, read_config, read_tok
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.positions import positions_of_model
-from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed
+from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed_text
 from mirrorbench.models.tokenizer_files import state_class
 from mirrorbench.models.traits import ModelTraits, traits_of
 
@@ -293,7 +293,9 @@ class Transformer:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
         if prompt and self.missing_embeddings.names:
             self.missing_embeddings.check_prompt(Ragged.of(self._ids_around(prompt)), prompt)
-        texts = [placed(item, with_marks, prompt) for item in self._shortened(inputs, max_length)]
+        texts = [
+            placed_text(item, with_marks, prompt) for item in self._shortened(inputs, max_length)
+        ]
         ids: list[list[int]] = []
         offsets: list[list[tuple[int, int]]] = []
         for part in parts_of_texts([text.text for text in texts]):
