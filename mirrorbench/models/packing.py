@@ -2,7 +2,7 @@
 
 transformers looks up this module's attention and masks under the name ``PACKED``. Inside ``reading``, a model's mask is
 a ``RowMask``: the row, and the model's rule for attention between tokens of a text (all, earlier ones, a window).
-Attention then takes the texts of one length as one batch. Outside of it both functions are those of ``sdpa``.
+Attention then takes the texts of one length as one batch. Outside ``reading`` both functions are those of ``sdpa``.
 """
 
 from __future__ import annotations
@@ -59,14 +59,14 @@ class Block:
 
     def unpacked(self, values: Tensor) -> Tensor:
         """Return the values of a row, shape (tokens, ...), as a matrix, shape (texts, width, ...), 0 at padding."""
-        n = len(self.rows)
-        matrix = values[self.start : self.start + n * self.width]
-        if self.cells is not None:
+        n_cells = len(self.rows) * self.width
+        if self.cells is None:
+            flat = values[self.start : self.start + n_cells]
+        else:
             # Not by index_select from a token for padding: a GPU would add the gradients of all padding to it in turn.
-            matrix = values.new_zeros(n * self.width, *values.shape[1:]).index_copy_(
-                0, self.cells, values
-            )
-        return matrix.view(n, self.width, *values.shape[1:])
+            zeros = values.new_zeros(n_cells, *values.shape[1:])
+            flat = zeros.index_copy_(0, self.cells, values)
+        return flat.view(len(self.rows), self.width, *values.shape[1:])
 
     def packed(self, values: Tensor) -> Tensor:
         """Return the values of a matrix at the tokens, in the order of the row."""
@@ -97,27 +97,23 @@ class PackedRow:
         """
         order = np.arange(len(ids)) if padded else np.argsort(-ids.lengths, kind="stable")
         ids = ids.take(order)
-        width = int(ids.lengths.max())
         if padded:
+            width = int(ids.lengths.max())
             real = ids.mask(width)
-            blocks = [
-                Block(
-                    order,
-                    width,
-                    0,
-                    None if real.all() else move(np.flatnonzero(real.ravel())),
-                    move(real),
-                )
-            ]
+            cells = None if real.all() else move(np.flatnonzero(real.ravel()))
+            blocks = [Block(order, width, cells=cells, real=move(real))]
         else:
+            # Texts of one length are neighbours, and make a block.
             ends = np.flatnonzero(np.diff(ids.lengths)) + 1
-            firsts = zip(np.split(order, ends), [0, *ends], strict=True)
-            blocks = [
-                Block(rows, int(ids.lengths[first]), int(ids.starts[first]))
-                for rows, first in firsts
-            ]
-        tokens, positions = ids.values.astype(np.int64)[None], position_ids(ids, config)[None]
-        return cls(move(tokens), move(positions), move(ids.starts.astype(np.int32)), tuple(blocks))
+            blocks = []
+            for rows, first in zip(np.split(order, ends), [0, *ends], strict=True):
+                blocks.append(Block(rows, int(ids.lengths[first]), int(ids.starts[first])))
+        return cls(
+            tokens=move(ids.values.astype(np.int64)[None]),
+            positions=move(position_ids(ids, config)[None]),
+            starts=move(ids.starts.astype(np.int32)),
+            blocks=tuple(blocks),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,28 +122,30 @@ class RowMask:
 
     row: PackedRow
     rule: Callable[..., Tensor]
-    _known: dict[int, Tensor | None] = field(default_factory=dict)
+    _masks: dict[int, Tensor | None] = field(default_factory=dict)
+    """Masks of texts by their width."""
 
-    def within(self, width: int) -> Tensor | None:
-        """Return the mask of a text of so many tokens, bool of shape (width, width); ``None`` if it masks nothing."""
-        if width not in self._known:
-            positions, zero = torch.arange(width), torch.zeros((), dtype=torch.int64)
-            seen = self.rule(zero, zero, positions[:, None], positions).broadcast_to(width, width)
-            self._known[width] = None if seen.all() else moved(seen, self.row.starts.device)
-        return self._known[width]
+    def of_text(self, width: int) -> Tensor | None:
+        """Return the mask of a text of ``width`` tokens, bool of shape (width, width); ``None`` if it masks nothing."""
+        if width not in self._masks:
+            positions = torch.arange(width)
+            zero = torch.zeros((), dtype=torch.int64)
+            attended = self.rule(zero, zero, positions[:, None], positions)
+            attended = attended.broadcast_to(width, width)
+            self._masks[width] = None if attended.all() else moved(attended, self.row.starts.device)
+        return self._masks[width]
 
-    def of(self, block: Block) -> Tensor | None:
+    def of_block(self, block: Block) -> Tensor | None:
         """Return the mask of a block."""
-        seen = self.within(block.width)
+        attended = self.of_text(block.width)
         if block.cells is None or block.real is None:
-            return seen
+            return attended
         real = block.real[:, None, None, :]
-        # Padding sees itself: minus infinity everywhere would become NaN.
-        return (
-            real
-            if seen is None
-            else real & seen | torch.eye(block.width, dtype=torch.bool, device=real.device)
-        )
+        if attended is None:
+            return real
+        # Padding attends to itself: minus infinity everywhere would become NaN.
+        diagonal = torch.eye(block.width, dtype=torch.bool, device=real.device)
+        return (real & attended) | diagonal
 
 
 def let_pack(model: Any) -> None:
@@ -176,13 +174,15 @@ def row_mask(*, mask_function: Callable[..., Tensor], **options: Any) -> Any:
     from transformers.masking_utils import sdpa_mask
 
     row = getattr(_current, "row", None)
-    return RowMask(row, mask_function) if row else sdpa_mask(mask_function=mask_function, **options)
+    if row is None:
+        return sdpa_mask(mask_function=mask_function, **options)
+    return RowMask(row, mask_function)
 
 
 def row_attention(
     module: Any, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any, **options: Any
 ) -> tuple[Tensor, None]:
-    """Return the attention of a layer, shape (1, tokens, heads, dimensions): an entry of ``AttentionInterface``.
+    """Return the attention of a layer, shape (1, tokens, heads, dimensions), as an entry of ``AttentionInterface``.
 
     Query, key and value have shape (1, heads, tokens, dimensions); keys and values may have fewer heads. An unsupported
     option raises a ``NotPackableError``.
@@ -193,27 +193,33 @@ def row_attention(
         return cast(
             "tuple[Tensor, None]", sdpa(module, query, key, value, attention_mask, **options)
         )
-    given = {name for name, option in options.items() if option is not None and option is not False}
-    if unknown := sorted(given - _SUPPORTED):
-        raise NotPackableError(f"attention with {', '.join(unknown)}")
-    row, rate, scale = attention_mask.row, options.get("dropout", 0.0), options.get("scaling")
-    states = [part[0].transpose(0, 1) for part in (query, key, value)]
+    used = {name for name, option in options.items() if option is not None and option is not False}
+    unsupported = sorted(used - _SUPPORTED)
+    if unsupported:
+        raise NotPackableError(f"attention with {', '.join(unsupported)}")
+    row = attention_mask.row
+    dropout = options.get("dropout", 0.0)
+    scale = options.get("scaling")
+    states = [heads_first[0].transpose(0, 1) for heads_first in (query, key, value)]
+
     width = max(block.width for block in row.blocks)
-    if flash_fits(*states) and attention_mask.within(width) is None:
+    if flash_fits(*states) and attention_mask.of_text(width) is None:
         # Called directly: nested tensors take more processor time than a base model's step, and
         # torch.nn.attention.varlen knows no dropout.
         flash = torch.ops.aten._flash_attention_forward.default
-        return flash(
-            *states, row.starts, row.starts, width, width, rate, False, False, scale=scale
-        )[0][None], None
+        attended, *_ = flash(
+            *states, row.starts, row.starts, width, width, dropout, False, False, scale=scale
+        )
+        return attended[None], None
+
     outputs = []
     for block in row.blocks:
-        parts = (block.unpacked(part).transpose(1, 2) for part in states)
-        attended, _ = sdpa(
-            module, *parts, attention_mask.of(block), dropout=rate, scaling=scale, is_causal=False
-        )
+        matrices = [block.unpacked(part).transpose(1, 2) for part in states]
+        mask = attention_mask.of_block(block)
+        attended, _ = sdpa(module, *matrices, mask, dropout=dropout, scaling=scale, is_causal=False)
         outputs.append(block.packed(attended))
-    return (outputs[0] if len(outputs) == 1 else torch.cat(outputs))[None], None
+    output = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+    return output[None], None
 
 
 def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
@@ -222,14 +228,16 @@ def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
     The kernel needs half precision, Ampere or later, and a multiple of 8 dimensions a head; above 192 some GPUs (8.6 to
     8.9, 12.0, 12.1) have no backward pass.
     """
-    half, size = query.dtype in (torch.bfloat16, torch.float16), query.shape[-1]
-    ampere = half and query.shape == key.shape == value.shape and capability(query.device) >= (8, 0)
-    return (
-        ampere
-        and size % 8 == 0
-        and size <= 192
-        and torch.backends.cuda.is_flash_attention_available()
-    )
+    if query.dtype not in (torch.bfloat16, torch.float16):
+        return False
+    if not query.shape == key.shape == value.shape:
+        return False
+    if capability(query.device) < (8, 0):
+        return False
+    head_size = query.shape[-1]
+    if head_size % 8 or head_size > 192:
+        return False
+    return torch.backends.cuda.is_flash_attention_available()
 
 
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
@@ -238,7 +246,12 @@ def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
     RoBERTa's family counts from padding_idx + 1, and padding tokens inside texts have padding_idx.
     """
     first = first_position(lambda key: getattr(config, key, None))
-    counts = ids.values != config.pad_token_id if first else np.ones(len(ids.values), dtype=bool)
-    before = counts.cumsum() - counts
-    positions: NDArray[np.int64] = before - before[ids.starts[:-1].repeat(ids.lengths)] + first
-    return np.where(counts, positions, first - 1)
+    if first:
+        is_counted = ids.values != config.pad_token_id
+    else:
+        is_counted = np.ones(len(ids.values), dtype=bool)
+    n_before_in_row = is_counted.cumsum() - is_counted
+    start_of_text = ids.starts[:-1].repeat(ids.lengths)
+    n_before_text = n_before_in_row[start_of_text]
+    positions: NDArray[np.int64] = n_before_in_row - n_before_text + first
+    return np.where(is_counted, positions, first - 1)
