@@ -35,16 +35,21 @@ if TYPE_CHECKING:
 TRANSFORMATIONS = ("center", "zscore", "whiten", "abtt")
 STORED = "stored"
 """Transformation in the encoder's directory, fitted by ``mirrorbench tune``."""
-DIMS, INT8, BINARY = "dims", "int8", "binary"
+DIMS = "dims"
+INT8 = "int8"
+BINARY = "binary"
 POST_KEYS = ("post", "whiten", "abtt", DIMS, "type")
 CORPUS_KEYS = ("corpus", "corpus_size", "corpus_sample")
 """Keys of the corpus for the transformation of an untuned encoder."""
-WEIGHT, BIAS = "linear.weight", "linear.bias"
+WEIGHT = "linear.weight"
+BIAS = "linear.bias"
 """Names of the tensors in the module ``Dense`` of sentence-transformers."""
 Doubles = NDArray[np.float64]
 
 _NOISE = float(np.finfo(np.float32).eps)
+"""Relative deviation below which a dimension does not vary."""
 _ROWS = 8192
+"""Vectors transformed at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +66,14 @@ class Transformation:
     """``int8`` or ``binary`` numbers; empty for the encoder's."""
 
     def __str__(self) -> str:
-        name = (
-            f"{self.name}={self.number}"
-            if self.number
-            else f"post={self.name}"
-            if self.name
-            else ""
-        )
-        return ",".join(filter(None, (name, self.type and f"type={self.type}")))
+        parts = []
+        if self.number:
+            parts.append(f"{self.name}={self.number}")
+        elif self.name:
+            parts.append(f"post={self.name}")
+        if self.type:
+            parts.append(f"type={self.type}")
+        return ",".join(parts)
 
     @property
     def is_fitted(self) -> bool:
@@ -78,7 +83,7 @@ class Transformation:
     @property
     def title(self) -> str:
         """Name in rows of tables."""
-        named = {
+        titles = {
             "center": "centred",
             "zscore": "z-scored",
             "whiten": "whitened",
@@ -86,27 +91,32 @@ class Transformation:
             "": "",
             DIMS: f"{self.number} dimensions",
         }
-        name = named.get(self.name, "as fitted") + (
-            f" ({self.number})" if self.number and self.name != DIMS else ""
-        )
-        return ", ".join(filter(None, (name, self.type)))
+        title = titles.get(self.name, "as fitted")
+        if self.number and self.name != DIMS:
+            title += f" ({self.number})"
+        return ", ".join(filter(None, (title, self.type)))
 
     def check(self, dimensions: int, texts: int) -> None:
-        """Raise a ``UsageError`` if vectors of so many dimensions, of so many texts, cannot be transformed."""
+        """Raise a ``UsageError`` if the vectors of a corpus cannot be transformed; ``texts``: their number."""
         if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
-        most = min(dimensions, texts - 1) - (self.name == "abtt")
+        most = min(dimensions, texts - 1)
+        if self.name == "abtt":
+            most -= 1  # one axis remains
         if texts < 2 or self.number > most:
+            if dimensions < texts:
+                hint = f"Write at most {most}."
+            else:
+                hint = "Name a larger corpus=NAME, or a smaller number."
             raise UsageError(
                 f"{self} cannot be fitted on {texts:,} texts with vectors of {dimensions} dimensions",
-                f"Write at most {most}."
-                if dimensions < texts
-                else "Name a larger corpus=NAME, or a smaller number.",
+                hint,
             )
 
 
 def _check_dims(number: int, dimensions: int) -> None:
+    """Raise a ``UsageError`` if vectors have fewer dimensions than ``dims`` keeps."""
     if number > dimensions:
         raise UsageError(
             f"dims={number}, but the vectors have {dimensions} dimensions",
@@ -116,9 +126,10 @@ def _check_dims(number: int, dimensions: int) -> None:
 
 def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
     """Return the keys of a spec's transformation."""
-    return tuple(
-        key for key in POST_KEYS if key != DIMS or spec.method != "static"
-    )  # +static has dims= of its own
+    if spec.method == "static":
+        # There dims= belongs to the method.
+        return tuple(key for key in POST_KEYS if key != DIMS)
+    return POST_KEYS
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
@@ -129,17 +140,19 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
         UnknownNameError: an unknown transformation.
     """
     params = dict(spec.params)
-    named = {key: params.pop(key) for key in post_keys(spec) if key in params}
-    if not named:
+    keys = {key: params.pop(key) for key in post_keys(spec) if key in params}
+    if not keys:
         return spec, None
-    name, type_ = named.pop("post", DIMS if DIMS in named else ""), named.pop("type", "")
-    _check_name(spec, str(name), str(type_), tuned)
-    for key, value in named.items():
-        if DIMS in named and "post" in dict(spec.params):
-            raise UsageError(
-                f"{spec}: dims= and post= cannot be combined",
-                "Write post=whiten,whiten=256 or dims=256.",
-            )
+    name = str(keys.get("post", DIMS if DIMS in keys else ""))
+    type_ = str(keys.get("type", ""))
+    _check_name(spec, name, type_, tuned)
+    if DIMS in keys and "post" in keys:
+        raise UsageError(
+            f"{spec}: dims= and post= cannot be combined",
+            "Write post=whiten,whiten=256 or dims=256.",
+        )
+    numbers = {key: value for key, value in keys.items() if key not in ("post", "type")}
+    for key, value in numbers.items():
         if not name:
             raise UsageError(
                 f"{spec}: {key}={value} belongs to post={key}, which is missing", f"Add post={key}."
@@ -149,13 +162,15 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
                 f"{spec}: {key}={value} belongs to post={key}, and this is post={name}"
             )
         if type(value) is not int or value < 1:
-            raise UsageError(f"{spec}: {key}={value} is not a whole number from 1 on")
-    number = named.get(str(name), 0)
-    rest = tuple((key, value) for key, value in params.items() if tuned or key not in CORPUS_KEYS)
-    return replace(spec, params=rest), Transformation(str(name), int(number), str(type_))
+            raise UsageError(f"{spec}: {key}={value} must be a positive integer")
+    transformation = Transformation(name, int(numbers.get(name, 0)), type_)
+    if not tuned:
+        params = {key: value for key, value in params.items() if key not in CORPUS_KEYS}
+    return replace(spec, params=tuple(params.items())), transformation
 
 
 def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
+    """Raise an error for an unknown transformation or type, or one that the encoder cannot have."""
     if "post" in dict(spec.params) and name not in (*TRANSFORMATIONS, STORED):
         raise unknown_name("transformation", name, list(TRANSFORMATIONS))
     if type_ and type_ not in (INT8, BINARY):
@@ -178,34 +193,36 @@ class Affine:
     type: str = ""
 
     def apply(self, vectors: Array) -> Array:
-        """Return transformed vectors, float32 of shape (n, k); zeros, of texts without known words, remain zeros."""
+        """Return transformed vectors, float32 of shape (n, k); rows of zeros (texts of unknown words) remain zeros."""
         if vectors.shape[1] != len(self.matrix):
             problem = f"vectors of {vectors.shape[1]} dimensions do not fit a transformation of {len(self.matrix)}"
             raise EncodingError(problem)
         transformed = np.zeros((len(vectors), len(self.bias)), dtype=np.float32)
-        for start in range(
-            0, len(vectors), _ROWS
-        ):  # in double precision, since mean and vectors nearly cancel out
+        for start in range(0, len(vectors), _ROWS):
             block = vectors[start : start + _ROWS]
-            known = block.any(axis=1, keepdims=True)
-            new = _typed(block @ self.matrix + self.bias, self.type)
-            np.copyto(transformed[start : start + _ROWS], new, "same_kind", known)
+            # In double precision, since mean and vectors nearly cancel out.
+            transformed_block = _typed(block @ self.matrix + self.bias, self.type)
+            is_nonzero = block.any(axis=1, keepdims=True)
+            np.copyto(
+                transformed[start : start + _ROWS], transformed_block, "same_kind", is_nonzero
+            )
         return transformed
 
     @property
     def checksum(self) -> str:
         """Checksum of matrix, bias and type."""
-        of_type = {"type": self.type} if self.type else {}
-        return digest(
-            {"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex(), **of_type}
-        )
+        identity = {"matrix": self.matrix.tobytes().hex(), "bias": self.bias.tobytes().hex()}
+        if self.type:
+            identity["type"] = self.type
+        return digest(identity)
 
     def dense(self) -> dict[str, torch.Tensor]:
         """Return the weights of a ``Dense`` of sentence-transformers."""
         import torch
 
-        weight, bias = torch.from_numpy(self.matrix), torch.from_numpy(self.bias)
-        return {WEIGHT: weight.T.float().contiguous(), BIAS: bias.float()}
+        weight = torch.from_numpy(self.matrix).T.float().contiguous()
+        bias = torch.from_numpy(self.bias).float()
+        return {WEIGHT: weight, BIAS: bias}
 
     @classmethod
     def read(cls, file: Path) -> Affine:
@@ -215,13 +232,13 @@ class Affine:
 
         try:
             tensors = load_file(file)
-            return cls(
-                np.ascontiguousarray(tensors[WEIGHT].T, dtype=float), tensors[BIAS].astype(float)
-            )
+            matrix = np.ascontiguousarray(tensors[WEIGHT].T, dtype=float)
+            bias = tensors[BIAS].astype(float)
         except (OSError, KeyError, SafetensorError) as error:
             raise ModelUnavailableError(
                 f"the transformation in {file} cannot be read: {error}", "Tune the encoder again."
             ) from error
+        return cls(matrix, bias)
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,12 +249,11 @@ class Taken:
     type: str = ""
 
     def apply(self, vectors: Array) -> Array:
-        """Return transformed vectors, float32 of shape (n, number)."""
+        """Return transformed vectors, float32 of shape (n, number); rows of zeros remain zeros."""
         _check_dims(self.number, vectors.shape[1])
         transformed = _typed(vectors[:, : self.number or None], self.type)
-        return np.asarray(
-            transformed * vectors.any(axis=1, keepdims=True), dtype=np.float32
-        )  # zeros remain zeros
+        is_nonzero = vectors.any(axis=1, keepdims=True)
+        return np.asarray(transformed * is_nonzero, dtype=np.float32)
 
     @property
     def checksum(self) -> str:
@@ -246,9 +262,12 @@ class Taken:
 
 
 def _typed(values: NDArray[Any], type_: str) -> NDArray[Any]:
+    """Return the numbers of a type that stand for values."""
     if type_ == INT8:
         values = np.clip(np.floor(values), -128, 127)
-    return np.where(values > 0, 1.0, -1.0) if type_ == BINARY else values
+    elif type_ == BINARY:
+        values = np.where(values > 0, 1.0, -1.0)
+    return values
 
 
 def fit(vectors: Array, transformation: Transformation) -> Affine:
@@ -262,72 +281,91 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     Raises:
         UsageError: the vectors have fewer axes than the transformation.
     """
-    known = vectors[vectors.any(axis=1)].astype(np.float64)
-    (n, d), number = known.shape, transformation.number
+    nonzero = vectors[vectors.any(axis=1)].astype(np.float64)
+    n, d = nonzero.shape
     transformation.check(d, n)
-    mean = known.mean(axis=0)
+    mean = nonzero.mean(axis=0)
+    number = transformation.number
     if transformation.name in ("center", ""):
         matrix = np.eye(d)
     elif transformation.name == DIMS:
         matrix = np.eye(d)[:, :number]
     elif transformation.name == "zscore":
-        deviation = known.std(axis=0)
-        matrix = np.diag(1 / np.where(deviation > np.abs(known).max() * _NOISE, deviation, 1))
+        deviations = nonzero.std(axis=0)
+        noise = np.abs(nonzero).max() * _NOISE
+        matrix = np.diag(1 / np.where(deviations > noise, deviations, 1))
+    elif transformation.name == "abtt":
+        _, axes = _principal_axes(nonzero - mean)
+        top = axes[:, : number or max(1, d // 100)]
+        matrix = np.eye(d) - top @ top.T
     else:
-        deviations, axes = _principal_axes(known - mean)
-        if transformation.name == "abtt":
-            top = axes[:, : number or max(1, d // 100)]
-            matrix = np.eye(d) - top @ top.T
-        else:
-            rank = int((deviations > deviations[0] * d * _NOISE).sum())
-            if number > rank:
-                raise UsageError(
-                    f"whiten={number} keeps more axes than the {rank} on which the vectors of the corpus vary",
-                    f"Write whiten={rank}, post=whiten alone for all of them, or name a larger corpus=NAME.",
-                )
-            keep = number or rank
-            matrix = axes[:, :keep] / deviations[:keep]
-    bias = np.zeros(matrix.shape[1]) if transformation.name in (DIMS, "") else -mean @ matrix
+        matrix = _whitening(nonzero - mean, number)
+
+    if transformation.name in (DIMS, ""):
+        bias = np.zeros(matrix.shape[1])
+    else:
+        bias = -mean @ matrix
     if transformation.type == INT8:
-        transformed = known @ matrix + bias
-        lowest, steps = transformed.min(axis=0), np.ptp(transformed, axis=0) / 255
+        # Divide the range of each dimension into 256 steps, from -128 to 127.
+        transformed = nonzero @ matrix + bias
+        lowest = transformed.min(axis=0)
+        steps = np.ptp(transformed, axis=0) / 255
         steps[steps == 0] = 1
-        matrix, bias = matrix / steps, (bias - lowest) / steps - 128
+        matrix = matrix / steps
+        bias = (bias - lowest) / steps - 128
     return Affine(matrix, bias, transformation.type)
+
+
+def _whitening(centred: Doubles, number: int) -> Doubles:
+    """Return the first principal axes as columns, divided by their deviations; ``number`` 0: all that vary."""
+    deviations, axes = _principal_axes(centred)
+    rank = int((deviations > deviations[0] * len(axes) * _NOISE).sum())
+    if number > rank:
+        raise UsageError(
+            f"whiten={number} keeps more axes than the {rank} on which the vectors of the corpus vary",
+            f"Write whiten={rank}, post=whiten alone for all of them, or name a larger corpus=NAME.",
+        )
+    n_axes = number or rank
+    matrix: Doubles = axes[:, :n_axes] / deviations[:n_axes]
+    return matrix
 
 
 def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
     """Return the standard deviations along the principal axes, the largest first, and the axes as columns."""
-    values, axes = np.linalg.eigh(centred.T @ centred / (len(centred) - 1))
+    variances, axes = np.linalg.eigh(centred.T @ centred / (len(centred) - 1))
+    variances = variances[::-1]
     axes = axes[:, ::-1]
+    deviations = np.sqrt(np.maximum(variances, 0))
+    # The largest component of each axis becomes positive, since libraries choose different signs.
     largest = np.take_along_axis(axes, np.abs(axes).argmax(axis=0)[None], axis=0)
-    return np.sqrt(np.maximum(values[::-1], 0)), axes * np.sign(
-        largest
-    )  # a sign that depends on no library
+    return deviations, axes * np.sign(largest)
 
 
 def transform(
     vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]
 ) -> Array:
     """Transform the vectors of inputs by the transformation of their language, or by the one under ``""``."""
+    source = "the transformation of the vectors"
     if "" in affines:
-        return check_vectors(
-            affines[""].apply(vectors), len(inputs), "the transformation of the vectors"
-        )
-    rows = {
-        language: [i for i, item in enumerate(inputs) if item.language == language]
-        for language in affines
+        return check_vectors(affines[""].apply(vectors), len(inputs), source)
+    rows: dict[str, list[int]] = {language: [] for language in affines}
+    for row, item in enumerate(inputs):
+        if item.language in rows:
+            rows[item.language].append(row)
+    parts = {
+        language: affines[language].apply(vectors[rows_of_language])
+        for language, rows_of_language in rows.items()
     }
-    parts = {language: affines[language].apply(vectors[own]) for language, own in rows.items()}
-    if len(sizes := {part.shape[1] for part in parts.values()}) > 1:
+    dimensions = {part.shape[1] for part in parts.values()}
+    if len(dimensions) > 1:
         raise EncodingError(
-            f"the whitened vectors of the languages have different dimensions: {sorted(sizes)}",
-            f"Keep as many in each: post=whiten,whiten={min(sizes)}",
+            f"the whitened vectors of the languages have different dimensions: {sorted(dimensions)}",
+            f"Keep as many in each: post=whiten,whiten={min(dimensions)}",
         )
-    transformed = np.empty((len(inputs), *sizes), dtype=np.float32)
-    for language, own in rows.items():
-        transformed[own] = parts[language]
-    return check_vectors(transformed, len(inputs), "the transformation of the vectors")
+    transformed = np.empty((len(inputs), *dimensions), dtype=np.float32)
+    for language, rows_of_language in rows.items():
+        transformed[rows_of_language] = parts[language]
+    return check_vectors(transformed, len(inputs), source)
 
 
 @dataclass(eq=False)
@@ -341,9 +379,15 @@ class TransformedEncoder:
     @property
     def fingerprint(self) -> str:
         """Identity of the encoder, its readout and the transformation."""
-        fitted = {language: affine.checksum for language, affine in self.affines.items()}
-        read = [str(getattr(self.encoder, name, "")) for name in ("pooling", "precision")]
-        return digest({"encoder": self.encoder.fingerprint, "read": read, "post": fitted})
+        pooling = str(getattr(self.encoder, "pooling", ""))
+        precision = str(getattr(self.encoder, "precision", ""))
+        return digest(
+            {
+                "encoder": self.encoder.fingerprint,
+                "read": [pooling, precision],
+                "post": {language: affine.checksum for language, affine in self.affines.items()},
+            }
+        )
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -369,6 +413,5 @@ class TransformedEncoder:
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of texts, float32 of shape (n, k)."""
-        return transform(
-            np.asarray(self.encoder.encode(inputs), dtype=np.float32), inputs, self.affines
-        )
+        vectors = np.asarray(self.encoder.encode(inputs), dtype=np.float32)
+        return transform(vectors, inputs, self.affines)
