@@ -55,22 +55,24 @@ def template(prompt: str, path: Path) -> str:
     if not _NAME.fullmatch(prompt):
         whole = prompt if TEXT in prompt else prompt + TEXT
         return "" if whole == TEXT else whole
-    named = {**PROMPTS, **own_prompts(path)}
-    if prompt not in named:
-        error = unknown_name("prompt", prompt, list(named))
+    prompts = {**PROMPTS, **own_prompts(path)}
+    if prompt not in prompts:
+        error = unknown_name("prompt", prompt, list(prompts))
         error.hint += (
             f"\nA text to stand before each text ends with a colon or a space: prompt={prompt}:%20"
         )
         raise error
-    return template(named[prompt] + ("" if TEXT in named[prompt] else TEXT), path)
+    named_prompt = prompts[prompt]
+    if TEXT not in named_prompt:
+        named_prompt += TEXT
+    return template(named_prompt, path)
 
 
 def own_prompts(path: Path) -> dict[str, str]:
     """Read the named prompts in a model's settings for sentence-transformers."""
     file = path / SETTINGS
-    if (
-        not file.is_file() and (path.parent / "modules.json").is_file()
-    ):  # the transformer's own folder
+    if not file.is_file() and (path.parent / "modules.json").is_file():
+        # The path is the transformer's own folder inside the model's.
         file = path.parent / SETTINGS
     if not file.is_file():
         return {}
@@ -139,9 +141,16 @@ class Pooling:
 
     def to_json(self) -> dict[str, Value]:
         """Return the equivalent keys of a spec."""
-        optional: dict[str, Value] = {"prompt": self.prompt, "normalize": self.normalize}
-        given = {key: value for key, value in optional.items() if value}
-        return {"pooling": self.mode, "layers": self.layers, "max_length": self.max_length, **given}
+        keys: dict[str, Value] = {
+            "pooling": self.mode,
+            "layers": self.layers,
+            "max_length": self.max_length,
+        }
+        if self.prompt:
+            keys["prompt"] = self.prompt
+        if self.normalize:
+            keys["normalize"] = self.normalize
+        return keys
 
     @property
     def identity(self) -> list[Value]:
@@ -177,8 +186,11 @@ def parse_layers(text: str) -> slice:
             f"layers={text} is not a range of layers",
             "Write -4: (top four), 1:5, or a single layer.",
         )
-    single, start, stop = (int(end) if end else None for end in match.groups())
-    return slice(start, stop) if single is None else slice(single, single + 1 or None)
+    index, start, stop = (int(number) if number else None for number in match.groups())
+    if index is None:
+        return slice(start, stop)
+    # After the last layer (-1) the slice ends at None, since 0 would be the start.
+    return slice(index, index + 1 or None)
 
 
 @dataclass
@@ -316,8 +328,8 @@ def pool(
     """
     import torch
 
-    chosen = hidden_states[parse_layers(pooling.layers)]
-    if not chosen:
+    layers = hidden_states[parse_layers(pooling.layers)]
+    if not layers:
         raise UsageError(
             f"layers={pooling.layers} selects no layer",
             f"This model has layers 0 to {len(hidden_states) - 1}.",
@@ -325,11 +337,13 @@ def pool(
     if pooling.mode not in registered:
         raise unknown_name("pooling", pooling.mode, list(registered))
     # float32 from here on: a mean over many tokens loses precision in half precision.
-    states = (
-        chosen[0].float() if len(chosen) == 1 else torch.stack([h.float() for h in chosen]).mean(0)
-    )
+    states = layers[0].float()
+    if len(layers) > 1:
+        states = torch.stack([states, *(layer.float() for layer in layers[1:])]).mean(0)
+    if pooling.of_copy:
+        tokens = tokens.of_target()
     function = registered[pooling.mode]
-    vectors = function(states, tokens.of_target() if pooling.of_copy else tokens)
+    vectors = function(states, tokens)
     fault = ""
     if not isinstance(vectors, torch.Tensor):
         fault = f"a {type(vectors).__name__}, not a tensor"
@@ -340,4 +354,6 @@ def pool(
             f"the pooling {pooling.mode!r}{defined_at(function)} returned {fault}",
             "It returns a tensor of shape (texts, dimensions).",
         )
-    return torch.nn.functional.normalize(vectors, dim=-1) if pooling.normalize else vectors
+    if pooling.normalize:
+        vectors = torch.nn.functional.normalize(vectors, dim=-1)
+    return vectors

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 _FROM_ZERO = frozenset(("albert", "bert", "distilbert", "electra", "modernbert"))
+"""Types of models that number positions from 0."""
 _FROM_PADDING = frozenset(
     (
         "camembert",
@@ -22,9 +23,10 @@ _FROM_PADDING = frozenset(
 def positions_of_settings(settings: Mapping[str, Any]) -> int | None:
     """Return the most tokens that a model with this ``config.json`` can read; ``None`` if the model itself must tell.
 
-    Models of the papers' types are known without transformers, which takes seconds to import.
+    The answer for types of the papers' models needs no transformers, which takes seconds to import.
     """
-    model_type, stated = settings.get("model_type"), settings.get("max_position_embeddings")
+    model_type = settings.get("model_type")
+    stated = settings.get("max_position_embeddings")
     if model_type not in _FROM_ZERO | _FROM_PADDING or type(stated) is not int:
         return None
     return max(stated - first_position(settings.get), 0)
@@ -33,7 +35,7 @@ def positions_of_settings(settings: Mapping[str, Any]) -> int | None:
 def positions_of_model(model: Any) -> int:
     """Return the most tokens that a model of transformers can read, 0 if unknown.
 
-    That is what its configuration states, unless a table of positions has fewer rows for tokens of a text.
+    This is the number in its configuration, unless a table of positions has fewer rows for tokens of a text.
     """
     config = model.config
     stated = getattr(config, "max_position_embeddings", None)
@@ -51,7 +53,9 @@ def first_position(setting: Callable[[str], Any]) -> int:
 
     ``setting`` looks up a key of the configuration.
     """
-    return (setting("pad_token_id") or 0) + 1 if setting("model_type") in _FROM_PADDING else 0
+    if setting("model_type") not in _FROM_PADDING:
+        return 0
+    return (setting("pad_token_id") or 0) + 1
 
 
 def _position_tables(model: Any) -> Iterator[Any]:
@@ -66,5 +70,8 @@ def _position_tables(model: Any) -> Iterator[Any]:
 def _rows_for_tokens(table: Any) -> int:
     """Return the number of rows of a table of positions behind those of padding (RoBERTa) or an offset (BART, OPT)."""
     padding = getattr(table, "padding_idx", None)
-    offset = getattr(table, "offset", 0) if padding is None else padding + 1
+    if padding is None:
+        offset = getattr(table, "offset", 0)
+    else:
+        offset = padding + 1
     return int(table.weight.shape[0]) - int(offset or 0)

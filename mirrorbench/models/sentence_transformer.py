@@ -67,7 +67,8 @@ def sentence_transformer(
             reader.missing.check_special_tokens(path, reader.tokenizer)
         words = batched.words()
         _check_varies(path, batched, words)
-        batched.alone = batched.alone or _reads_padding(batched, words)
+        if not batched.reads_one_by_one:
+            batched.reads_one_by_one = _reads_padding(batched, words)
         return batched
 
     identity: dict[str, str | int] = {"files": files}
@@ -80,8 +81,10 @@ def sentence_transformer(
     if reads_file(folder):
         identity["tokenizer"] = "file"
         notes.append(TOKENS_OF_FILE)
-    if max_length is None and (note := length_note(folder, positions_of(folder))):
-        notes.append(note)
+    if max_length is None:
+        note = length_note(folder, positions_of(folder))
+        if note:
+            notes.append(note)
     fingerprint = digest(identity) if len(identity) > 1 else files
     return LazyModel(fingerprint, load, notes_on_files=tuple(notes))
 
@@ -92,21 +95,27 @@ class _BatchedModel:
     def __init__(self, model: Any, context: EncoderContext, prompt: str | None) -> None:
         import torch
 
-        self.model, self.prompt, self.precision = model, prompt, context.precision
+        self.model = model
+        self.prompt = prompt
+        self.precision = context.precision
         self.device = torch.device(context.device)
         self.limit = model.get_max_seq_length() or MOST_TOKENS
-        # The model takes a prompt before texts; it knows none around them, so such a template is filled here.
-        is_prefix = bool(prompt) and str(prompt).endswith(TEXT) and str(prompt).count(TEXT) == 1
-        self.prefix = str(prompt).removesuffix(TEXT) if is_prefix else ""
-        self.template = "" if self.prefix else prompt
-        template = None if prompt is None else prompt or TEXT
-        self.inputs = input_modules(model, template)
-        # Whether texts are read one by one, since others in a batch would change their vectors.
+        # The model itself puts a prompt before texts, but fills no template around them: that is done here.
+        self.prefix = ""
+        self.template = prompt
+        if prompt and prompt != TEXT and prompt.endswith(TEXT) and prompt.count(TEXT) == 1:
+            self.prefix = prompt.removesuffix(TEXT)
+            self.template = ""
+        self.inputs = input_modules(model, None if prompt is None else prompt or TEXT)
+        # Texts are read one by one if others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
-        self.alone = any(reads_by_longest(c) for c in configs if hasattr(c, "to_json_string"))
+        self.reads_one_by_one = any(
+            reads_by_longest(config) for config in configs if hasattr(config, "to_json_string")
+        )
         for reader in self.inputs.values():
             if reader.tokenizer is not None and not _can_pad(reader):
-                self.alone = True  # a text alone needs no padding
+                # One text needs no padding.
+                self.reads_one_by_one = True
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -138,51 +147,61 @@ class _BatchedModel:
         return Truncation.total(parts)
 
     def _role(self, item: TextInput) -> str:
-        """Return the role under which an input is read: an own prompt replaces those of all roles."""
+        """Return the role under which an input is read; empty if ``prompt`` replaces the prompts of all roles."""
         return item.role if self.prompt is None else ""
 
     def words(self) -> list[str]:
-        """Return the words of the vocabulary that the model can read, in their order; a model of images has none."""
-        known: Iterable[str] = getattr(getattr(self.model, "tokenizer", None), "get_vocab", list)()
+        """Return the words of the vocabulary that the model can read, sorted; a model of images has none."""
+        tokenizer: Any = getattr(self.model, "tokenizer", None)
+        if not hasattr(tokenizer, "get_vocab"):
+            return []
         missing = set(self.inputs[""].missing.names.values())
-        return sorted(word for word in known if word.isalnum() and word not in missing)
+        words = []
+        for token in tokenizer.get_vocab():
+            if token.isalnum() and token not in missing:
+                words.append(token)
+        return sorted(words)
 
     def encode(self, inputs: list[TextInput]) -> Array:
         """Encode inputs, each under the prompt of its role; ``prompt`` replaces the prompts of all roles."""
         self.check_inputs(inputs)
         roles = np.array([self._role(item) for item in inputs])
-        by_role = {"query": self.model.encode_query, "document": self.model.encode_document}
+        methods = {"query": self.model.encode_query, "document": self.model.encode_document}
         encoded: Any = None
         for role in np.unique(roles):
-            rows = (roles == role).nonzero()[0]
+            rows = np.flatnonzero(roles == role)
             reader = self.inputs.get(role, self.inputs[""])
             texts = reader.shortened([self._filled(inputs[row]) for row in rows])
-            vectors = self._encode_texts(texts, by_role.get(role, self.model.encode))
-            encoded = (
-                np.empty((len(inputs), vectors.shape[1]), vectors.dtype)
-                if encoded is None
-                else encoded
-            )
+            vectors = self._encode_texts(texts, methods.get(role, self.model.encode))
+            if encoded is None:
+                encoded = np.empty((len(inputs), vectors.shape[1]), vectors.dtype)
             encoded[rows] = vectors
         return encoded  # type: ignore[no-any-return]
 
     def _filled(self, item: TextInput) -> str:
+        """Return the text of an input in the template, if there is one."""
         return self.template.replace(TEXT, item.text) if self.template else item.text
 
     def _encode_texts(self, texts: list[str], encode_texts: Callable[..., Any]) -> Array:
+        """Return the vectors of texts by a method of the model, in batches that fit the device."""
         import torch
 
         # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
         lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         type_ = device_type(self.device)
         options = {} if self.prompt is None else {"prompt": self.prefix}
-        similar = similar_length_batches(lengths, TOKEN_BUDGET[type_], pass_cost=PASS_COST[type_])
-        batches = [[*range(len(texts))]] if type_ == "cpu" else list(similar)
+        batches: Iterable[list[int]]
+        if type_ == "cpu":
+            batches = [list(range(len(texts)))]
+        else:
+            budget = TOKEN_BUDGET[type_]
+            batches = similar_length_batches(lengths, budget, pass_cost=PASS_COST[type_])
 
         def compute(rows: list[int]) -> torch.Tensor:
-            batch, size = [texts[row] for row in rows], 32 if type_ == "cpu" else len(rows)
+            batch = [texts[row] for row in rows]
+            size = 32 if type_ == "cpu" else len(rows)
             # The tokenizer reads the texts of a batch whole, at once.
-            if self.alone or size * max(map(len, batch)) > MOST_CHARACTERS:
+            if self.reads_one_by_one or size * max(map(len, batch)) > MOST_CHARACTERS:
                 size = 1
             with quiet_transformers(), autocast(self.device, self.precision):
                 vectors = encode_texts(
@@ -194,20 +213,27 @@ class _BatchedModel:
                 )
             return vectors.float()  # type: ignore[no-any-return]
 
-        rows, parts = zip(*within_memory(batches, compute, self.device, lengths), strict=True)
-        return torch.cat(parts).cpu().numpy()[np.argsort(np.concatenate(rows))]
+        computed_rows = []
+        computed_vectors = []
+        for rows, vectors in within_memory(batches, compute, self.device, lengths):
+            computed_rows.append(rows)
+            computed_vectors.append(vectors)
+        order = np.argsort(np.concatenate(computed_rows))
+        return torch.cat(computed_vectors).cpu().numpy()[order]
 
 
 def _can_pad(reader: InputModule) -> bool:
-    """Return whether an input module can pad texts; a tokenizer without a token for it gets one, to be used at all."""
+    """Return whether an input module can pad texts; give a tokenizer without a padding token another token for it."""
     tokenizer = reader.tokenizer
     if tokenizer.pad_token is None:
+        # sentence-transformers uses no tokenizer without a padding token.
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
         return False
     return tokenizer.pad_token_id not in reader.missing.names
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
+    """Open a model of sentence-transformers; any failure but a lack of memory is a ``ModelUnavailableError``."""
     if find_spec("sentence_transformers") is None:
         raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
     try:
@@ -223,34 +249,39 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
     ) as error:
         if out_of_memory(error):
             raise unreadable(path, error) from error
-        first = (str(error).strip().splitlines() or ["no message"])[0]
+        lines = str(error).strip().splitlines()
+        first_line = lines[0] if lines else "no message"
         raise ModelUnavailableError(
-            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first[:300]}",
+            f"sentence-transformers cannot open {path}: {type(error).__name__}: {first_line[:300]}",
             "Only floating-point weights are read, not int8, GGUF or ONNX; code beside a model is never run.",
         ) from error
 
 
 def _check_varies(path: Path, model: _BatchedModel, words: Sequence[str]) -> None:
-    """Raise if a model makes no vectors of texts, or equal ones of two texts of its own words."""
-    texts = [" ".join(words[first :: max(1, len(words) // 16)]) for first in range(2)]
+    """Raise a ``ModelUnavailableError`` if a model makes no vectors, or equal ones of two texts of its words."""
+    step = max(1, len(words) // 16)
+    first_text = " ".join(words[::step])
+    second_text = " ".join(words[1::step])
     try:
-        left, right = model.encode(as_inputs(texts))
+        first_vector, second_vector = model.encode(as_inputs([first_text, second_text]))
     except KeyError as error:
         raise ModelUnavailableError(
             f"{path} makes no vectors of texts: none of its modules returns {error}",
             f"Add a Pooling to modules.json, or read its transformer alone: {path}:pooling=mean",
         ) from error
-    if len(words) > 1 and np.array_equal(left, right):
+    if len(words) > 1 and np.array_equal(first_vector, second_vector):
         raise not_telling_apart(
             f"the sentence-transformers model in {path}", "its weights, tokenizer and prompt"
         )
 
 
 def _reads_padding(model: _BatchedModel, words: Sequence[str]) -> bool:
-    """Return whether a short text has another vector beside a long one, by more than rounding."""
+    """Return whether the vector of a short text differs beside a long one in a batch, by more than rounding."""
     if len(words) < 2:
         return False
-    alone = model.encode(as_inputs(words[:1]))[0]
-    beside = model.encode(as_inputs([words[0], " ".join(words[:12])]))[0]
-    rounding = ROUNDING[model.precision] * np.linalg.norm(alone)
-    return bool(np.linalg.norm(alone - beside) > rounding)
+    short_text = words[0]
+    long_text = " ".join(words[:12])
+    vector = model.encode(as_inputs([short_text]))[0]
+    padded_vector = model.encode(as_inputs([short_text, long_text]))[0]
+    rounding = ROUNDING[model.precision] * np.linalg.norm(vector)
+    return bool(np.linalg.norm(vector - padded_vector) > rounding)

@@ -24,7 +24,8 @@ from mirrorbench.storage.files import cache_root, writing
 if TYPE_CHECKING:
     from tokenizers import AddedToken, Tokenizer
 
-TOKENIZER, SETTINGS = "tokenizer.json", "tokenizer_config.json"
+TOKENIZER = "tokenizer.json"
+SETTINGS = "tokenizer_config.json"
 FILES = (TOKENIZER, SETTINGS, "special_tokens_map.json", "added_tokens.json", "config.json")
 """Files that decide which tokens a text has, where ``tokenizer.json`` is one of them."""
 
@@ -148,32 +149,32 @@ def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str
     """Add the tokens that the files beside ``tokenizer.json`` list, and give its own the flags that they state."""
     from tokenizers import AddedToken
 
-    decoder = settings.get("added_tokens_decoder")
-    tokens = [_added_token(token) for _, token in sorted((decoder or {}).items(), key=_id_of_entry)]
     special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
+    tokens = []
+    decoder = settings.get("added_tokens_decoder")
     path = folder / "added_tokens.json"
-    if decoder is None and path.is_file():
-        for name in sorted(added := json_object(path), key=lambda name: int(added[name])):
-            tokens.append(AddedToken(name, special=name in special, normalized=name not in special))
-    known = {token.content for token in tokens}
+    if decoder is not None:
+        for index in sorted(decoder or {}, key=int):
+            tokens.append(_added_token(decoder[index]))
+    elif path.is_file():
+        ids = json_object(path)
+        for name in sorted(ids, key=lambda name: int(ids[name])):
+            is_special = name in special
+            tokens.append(AddedToken(name, special=is_special, normalized=not is_special))
+    listed_names = {token.content for token in tokens}
     for name in dict.fromkeys(special):
-        if name not in known and tokenizer.token_to_id(name) is None:
+        if name not in listed_names and tokenizer.token_to_id(name) is None:
             tokens.append(AddedToken(name, special=True, normalized=False))
     tokenizer.add_tokens(tokens)
-
-
-def _id_of_entry(entry: tuple[str, Any]) -> int:
-    return int(entry[0])
 
 
 def _added_token(entry: Mapping[str, Any]) -> AddedToken:
     """Return the token of an entry of ``added_tokens_decoder``, with the flags that it states."""
     from tokenizers import AddedToken
 
-    flags = ("single_word", "lstrip", "rstrip", "normalized", "special")
-    return AddedToken(
-        entry["content"], **{flag: bool(entry[flag]) for flag in flags if flag in entry}
-    )
+    names = ("single_word", "lstrip", "rstrip", "normalized", "special")
+    flags = {name: bool(entry[name]) for name in names if name in entry}
+    return AddedToken(entry["content"], **flags)
 
 
 _SPECIAL = (
@@ -189,27 +190,28 @@ _SPECIAL = (
 
 def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
     """Return the special tokens that the files of a folder name, by their roles (``eos_token``)."""
-    named = _stated_tokens(folder, settings)
-    tokens = {role: _name(named.get(role)) for role in _SPECIAL}
+    stated = _stated_tokens(folder, settings)
+    tokens = {role: _name(stated.get(role)) for role in _SPECIAL}
     return {role: name for role, name in tokens.items() if name}
 
 
 def _extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:
     """Return the special tokens without one of the usual roles, which files list or name."""
-    named = _stated_tokens(folder, settings)
+    stated = _stated_tokens(folder, settings)
     names = []
     for key in ("additional_special_tokens", "extra_special_tokens"):
-        listed = named.get(key) or ()
-        names += [
-            _name(token) for token in (listed.values() if isinstance(listed, dict) else listed)
-        ]
+        tokens = stated.get(key) or ()
+        if isinstance(tokens, dict):
+            tokens = tokens.values()
+        names += [_name(token) for token in tokens]
     return [name for name in names if name]
 
 
 def _stated_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entries of ``special_tokens_map.json`` and of the settings, which come first."""
     path = folder / "special_tokens_map.json"
-    return {**(json_object(path) if path.is_file() else {}), **settings}
+    stated = json_object(path) if path.is_file() else {}
+    return {**stated, **settings}
 
 
 def _name(token: Any) -> str:
@@ -220,35 +222,39 @@ def _name(token: Any) -> str:
 
 def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
     """Have the tokens at the ends of a text added that ``add_bos_token`` and ``add_eos_token`` ask for."""
-    named = special_tokens(folder, settings)
+    tokens = special_tokens(folder, settings)
     ids = tokenizer.encode("a").ids
-    ends: dict[str, int] = {}
-    for role, added in (("bos_token", ids[:1]), ("eos_token", ids[-1:])):
-        index = tokenizer.token_to_id(named[role]) if role in named else None
-        if settings.get(f"add_{role}") is True and index is not None and added != [index]:
-            ends[role] = index
-    if not ends:
+    missing: dict[str, int] = {}
+    for role, ids_at_end in (("bos_token", ids[:1]), ("eos_token", ids[-1:])):
+        if settings.get(f"add_{role}") is not True or role not in tokens:
+            continue
+        index = tokenizer.token_to_id(tokens[role])
+        if index is not None and ids_at_end != [index]:
+            missing[role] = index
+    if not missing:
         return
     state = _state(tokenizer.post_processor)
     templates = [
         part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
     ]
     if not templates:
-        texts: dict[str, Any] = {
+        # Add a template without special tokens, behind the post-processor if there is one.
+        first = {"Sequence": {"id": "A", "type_id": 0}}
+        second = {"Sequence": {"id": "B", "type_id": 1}}
+        template: dict[str, Any] = {
             "type": "TemplateProcessing",
-            "single": [{"Sequence": {"id": "A", "type_id": 0}}],
-            "pair": [
-                {"Sequence": {"id": "A", "type_id": 0}},
-                {"Sequence": {"id": "B", "type_id": 1}},
-            ],
+            "single": [first],
+            "pair": [first, second],
             "special_tokens": {},
         }
-        templates = [texts]
-        before = [state] if state else []
-        state = {"type": "Sequence", "processors": [*before, texts]} if before else texts
+        templates = [template]
+        if state:
+            state = {"type": "Sequence", "processors": [state, template]}
+        else:
+            state = template
     for template in templates:
-        for role, index in ends.items():
-            _add_end(template, role, named[role], index)
+        for role, index in missing.items():
+            _add_end(template, role, tokens[role], index)
     tokenizer.post_processor = _component("post_processor", state)
 
 
@@ -271,7 +277,9 @@ def _add_end(template: dict[str, Any], role: str, token: str, index: int) -> Non
 
 def _state(component: Any) -> Any:
     """Return the description of a normaliser, pre-tokenizer or post-processor; ``None`` for none."""
-    return None if component is None else json.loads(component.__getstate__())
+    if component is None:
+        return None
+    return json.loads(component.__getstate__())
 
 
 def _component(kind: str, state: Any) -> Any:
@@ -311,56 +319,59 @@ def same_tokens(opened: Tokenizer, described: Tokenizer) -> bool:
     """
     if _options(opened) != _options(described):
         return False
-    added = {token.content for token in described.get_added_tokens_decoder().values()}
-    around = [f"before {token} after{token}" for token in sorted(added)[:MOST_ADDED]]
-    texts = [*PROBES, *around]
-    encoded = zip(opened.encode_batch(texts), described.encode_batch(texts), strict=True)
-    return all(one.ids == another.ids for one, another in encoded)
+    added_tokens = {token.content for token in described.get_added_tokens_decoder().values()}
+    texts = list(PROBES)
+    for token in sorted(added_tokens)[:MOST_ADDED]:
+        texts.append(f"before {token} after{token}")
+    ids_of_opened = [encoding.ids for encoding in opened.encode_batch(texts)]
+    ids_of_described = [encoding.ids for encoding in described.encode_batch(texts)]
+    return ids_of_opened == ids_of_described
 
 
 def _options(tokenizer: Tokenizer) -> tuple[Any, ...]:
-    """Return the replacements before, and the options of, a tokenizer's model that depend on single words."""
-    replaced = [
-        json.dumps(part, sort_keys=True)
-        for part in _parts(_state(tokenizer.normalizer), "normalizers")
-        if part.get("type") == "Replace"
-    ]
-    model = tokenizer.model
-    names = ("dropout", "ignore_merges", "max_input_chars_per_word")
-    return (*replaced, *(getattr(model, name, None) or None for name in names))
+    """Return what depends on single words: the replacements of a normaliser, and options of the tokenizer's model."""
+    options: list[Any] = []
+    for part in _parts(_state(tokenizer.normalizer), "normalizers"):
+        if part.get("type") == "Replace":
+            options.append(json.dumps(part, sort_keys=True))
+    for name in ("dropout", "ignore_merges", "max_input_chars_per_word"):
+        options.append(getattr(tokenizer.model, name, None) or None)
+    return tuple(options)
 
 
 READING = 2
 """Version of the comparison; raised when it changes."""
-_remembered: dict[str, bool] = {}  # by the content of the files: a process compares once
+_remembered: dict[str, bool] = {}
+"""Results of this process by ``reading_key``."""
 
 
 def reading_key(folder: Path) -> str:
     """Return the digest of all that decides how the tokenizer of a folder is read: files, comparison and libraries."""
-    named = [(name, folder / name) for name in FILES if (folder / name).is_file()]
+    files = [(name, folder / name) for name in FILES if (folder / name).is_file()]
     libraries = {name: version(name) for name in ("tokenizers", "transformers")}
-    return digest({"tokenizer": content(named), "reading": READING, **libraries})
+    return digest({"tokenizer": content(files), "reading": READING, **libraries})
 
 
 def remembered_reading(folder: Path, compare: Callable[[], bool]) -> bool:
-    """Return what ``compare`` found for the tokenizer files of a folder, from the cache or now.
+    """Return the result of ``compare`` for the tokenizer files of a folder, from the cache if it is there.
 
-    An unwritable cache is no error, and a damaged entry is made again.
+    A cache that cannot be written is not an error; a damaged entry is replaced.
     """
     key = reading_key(folder)
     if key not in _remembered:
         path = cache_root() / "traits" / f"{key}.json"
-        stored = _stored_reading(path)
-        if stored is None:
-            stored = compare()
-            entry = {"reads_file": stored, "checksum": digest({key: stored})}
+        reads_file = _stored_reading(path)
+        if reads_file is None:
+            reads_file = compare()
+            entry = {"reads_file": reads_file, "checksum": digest({key: reads_file})}
             with suppress(StorageError), writing(path, cache_root(), flush=False) as sink:
                 sink.write(json.dumps(entry).encode())
-        _remembered[key] = stored
+        _remembered[key] = reads_file
     return _remembered[key]
 
 
 def _stored_reading(path: Path) -> bool | None:
+    """Return the result in an entry of the cache; ``None`` if it is missing or damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         entry = json.loads(path.read_bytes())
         if entry["checksum"] == digest({path.stem: entry["reads_file"]}):
@@ -369,10 +380,10 @@ def _stored_reading(path: Path) -> bool | None:
 
 
 def state_class(folder: Path, tokenizer: Any) -> None:
-    """State in saved files the class by which every version of transformers reads ``tokenizer.json`` as it is.
+    """Write into saved files the class with which every version of transformers reads ``tokenizer.json`` as it is.
 
-    Only tokenizers of no class of their own are changed: versions 4 and 5 have other names for that, and version 4 takes
-    the space before a text from the settings alone.
+    Only files of tokenizers without a class of their own change: versions 4 and 5 have different names for the general
+    class, and version 4 takes the space before a text from the settings alone.
     """
     from transformers import PreTrainedTokenizerFast
 

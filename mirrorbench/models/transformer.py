@@ -112,9 +112,9 @@ class Transformer:
     @property
     def half(self) -> bool:
         """Whether transformers cannot open the model without its decoder (BART)."""
-        return self.whole is not None and bool(
-            getattr(self.whole.config, "is_encoder_decoder", False)
-        )
+        if self.whole is None:
+            return False
+        return bool(getattr(self.whole.config, "is_encoder_decoder", False))
 
     def save(self, folder: Path) -> None:
         """Write the model, or its adapter alone, and the tokenizer with a padding token for other libraries."""
@@ -134,24 +134,23 @@ class Transformer:
 
         They are read on the CPU, and an adapter's without its backbone.
         """
-        adapted = is_adapted(self.adapted)
-        expected = self.adapted.get_adapter_state_dict() if adapted else self.model.state_dict()
         try:
-            stored = (
-                adapter_tensors(folder)
-                if adapted
-                else load_transformer(folder, _CPU).model.state_dict()
-            )
+            if is_adapted(self.adapted):
+                expected = self.adapted.get_adapter_state_dict()
+                stored = adapter_tensors(folder)
+            else:
+                expected = self.model.state_dict()
+                stored = load_transformer(folder, _CPU).model.state_dict()
         except ModelUnavailableError as error:
             raise ReadBackError(
                 f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK
             ) from error
-        same = [
-            name
-            for name in expected
-            if name in stored and torch.equal(expected[name].cpu(), stored[name])
-        ]
-        if different := sorted({*expected, *stored} - {*same}):
+        different = []
+        for name in sorted({*expected, *stored}):
+            in_both = name in expected and name in stored
+            if not in_both or not torch.equal(expected[name].cpu(), stored[name]):
+                different.append(name)
+        if different:
             problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
             raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK)
 
@@ -163,78 +162,89 @@ class Transformer:
     def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
         """Return the token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Tokens of a ``prompt`` (see ``Pooling``) are added to that, as far as the model has positions.
+        Tokens of a ``prompt`` (see ``Pooling``) come in addition, as far as the model has positions.
         """
         self._check_length(max_length)
         if not texts:
             return Ragged.of([])
         shortened = shorten(texts, self.tokenizer, max_length)
-        if not prompt:
+        if prompt:
+            rows = self._token_ids_in_prompt(shortened, max_length, prompt)
+        else:
             rows = token_ids(shortened, self.tokenizer, max_length)
-            ids = Ragged.of([row or self._nothing for row in rows])
-            self.missing_embeddings.check(ids, texts)
-            return ids
-        (before, after), (first, last) = self.prompt_ids(prompt), self.special_tokens
+            rows = [row or self._ids_of_empty_text for row in rows]
+        ids = Ragged.of(rows)
+        self.missing_embeddings.check(ids, texts)
+        return ids
+
+    def _token_ids_in_prompt(
+        self, texts: Sequence[str], max_length: int, prompt: str
+    ) -> list[list[int]]:
+        """Return the token ids of texts, with those of a prompt inside the special tokens."""
+        before, after = self.prompt_ids(prompt)
+        n_special_before, n_special_after = self.special_tokens
         if self.positions:
             max_length = min(max_length, self.positions - len(before) - len(after))
-        if max_length <= first + last:
+        if max_length <= n_special_before + n_special_after:
             raise UsageError(
                 f"prompt={prompt} leaves no room for a text", "Shorten it, or raise max_length."
             )
         self.missing_embeddings.check_prompt(Ragged.of([before, after]), prompt)
-        rows = token_ids(shortened, self.tokenizer, max_length)
-        ends = ((row, len(row) - last) for row in rows)
-        ids = Ragged.of(
-            [row[:first] + before + row[first:end] + after + row[end:] for row, end in ends]
-        )
-        self.missing_embeddings.check(ids, texts)
-        return ids
+        rows = []
+        for row in token_ids(texts, self.tokenizer, max_length):
+            start = n_special_before
+            end = len(row) - n_special_after
+            rows.append(row[:start] + before + row[start:end] + after + row[end:])
+        return rows
 
     def count_cut(self, inputs: Sequence[TextInput], pooling: Pooling) -> int:
-        """Count the inputs of which a pooling reads a part of the tokens alone."""
+        """Count the inputs of which a pooling does not read all tokens."""
         window = self.window(pooling)
-        if pooling.prompt and MASK not in pooling.prompt:  # a text's tokens depend on the prompt
-            located = [item for item in inputs if may_be_longer(item.text, window)]
+        if pooling.prompt and MASK not in pooling.prompt:
+            # The tokens of a text depend on the prompt around it.
+            to_locate = [item for item in inputs if may_be_longer(item.text, window)]
             texts = []
         elif pooling.of_target:
-            located = [item for item in inputs if item.spans]
+            to_locate = [item for item in inputs if item.spans]
             texts = [item.text for item in inputs if not item.spans]
         else:
-            located = []
+            to_locate = []
             texts = [item.text for item in inputs]
-        cut = len(self.read(located, pooling).shortened) if located else 0
-        return cut + count_longer(texts, self.tokenizer, window)
+        n_cut = len(self.read(to_locate, pooling).shortened) if to_locate else 0
+        return n_cut + count_longer(texts, self.tokenizer, window)
 
     def window(self, pooling: Pooling) -> int:
-        """Return the tokens that a pooling reads of a text, special tokens included, those of its prompt not."""
+        """Return how many tokens a pooling reads of a text, with special tokens but without those of its prompt."""
         most = self.most_of_text(pooling.prompt)
         return min(pooling.max_length, most) if most else pooling.max_length
 
     def most_of_text(self, prompt: str) -> int:
-        """Return the tokens of a text, special ones included, for which the model has positions beside a prompt.
+        """Return the most tokens of a text, with special tokens, for which the model has positions beside a prompt.
 
-        0 if the number of positions is unknown.
+        Return 0 if the number of positions is unknown.
         """
         if not prompt or not self.positions:
             return self.positions
-        copies, special = prompt.count(TEXT), sum(self.special_tokens)
-        left = self.positions - special - self._length_of_prompt(prompt)
-        return left // copies + special
+        n_special = sum(self.special_tokens)
+        n_for_copies = self.positions - n_special - self._length_of_prompt(prompt)
+        return n_for_copies // prompt.count(TEXT) + n_special
 
     def _length_of_prompt(self, prompt: str) -> int:
         """Return the number of tokens of a prompt around a word."""
         if MASK in prompt:
             return sum(map(len, self._ids_around(prompt)))
         texts = ["a", prompt.replace(TEXT, "a")]
-        word, filled = self.tokenizer(texts, add_special_tokens=False, **_IDS_ONLY)["input_ids"]
-        return len(filled) - prompt.count(TEXT) * len(word)
+        encoded = self.tokenizer(texts, add_special_tokens=False, **_IDS_ONLY)
+        ids_of_word, ids_of_prompt = encoded["input_ids"]
+        return len(ids_of_prompt) - prompt.count(TEXT) * len(ids_of_word)
 
     def can_read(self, texts: Sequence[str]) -> list[bool]:
         """Return for each text whether the model has embeddings of all its tokens."""
-        if not self.missing_embeddings.names:
+        missing_ids = self.missing_embeddings.names.keys()
+        if not missing_ids or not texts:
             return [True] * len(texts)
-        ids = self.tokenizer(list(texts), **_IDS_ONLY)["input_ids"] if texts else []
-        return [self.missing_embeddings.names.keys().isdisjoint(row) for row in ids]
+        ids = self.tokenizer(list(texts), **_IDS_ONLY)["input_ids"]
+        return [missing_ids.isdisjoint(row) for row in ids]
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prompt before and after the text, without special tokens."""
@@ -251,26 +261,21 @@ class Transformer:
         return list(ids)
 
     @cached_property
-    def _nothing(self) -> list[int]:
-        """Replacement of an empty text in models without special tokens."""
+    def _ids_of_empty_text(self) -> list[int]:
+        """Token ids that stand for an empty text in models without special tokens."""
         return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
     def read(self, inputs: Sequence[TextInput], pooling: Pooling) -> LocatedTargets:
         """Return the token ids for a pooling, with the positions of its tokens if it does not read all of them."""
         if pooling.of_target:
             return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
+        texts = [item.text for item in inputs]
         if not pooling.prompt or MASK in pooling.prompt:
-            return LocatedTargets(
-                self.tokenize([item.text for item in inputs], pooling.max_length, pooling.prompt)
-            )
-        located = self.locate(
-            [TextInput(item.text) for item in inputs], pooling.max_length, prompt=pooling.prompt
-        )
-        return LocatedTargets(
-            located.ids,
-            located.targets if pooling.of_copy else None,
-            shortened=located.shortened,
-        )
+            return LocatedTargets(self.tokenize(texts, pooling.max_length, pooling.prompt))
+        inputs_without_target = [TextInput(text) for text in texts]
+        located = self.locate(inputs_without_target, pooling.max_length, prompt=pooling.prompt)
+        targets = located.targets if pooling.of_copy else None
+        return LocatedTargets(located.ids, targets, shortened=located.shortened)
 
     def locate(
         self,
@@ -299,11 +304,11 @@ class Transformer:
         ids: list[list[int]] = []
         offsets: list[list[tuple[int, int]]] = []
         for part in parts_of_texts([text.text for text in texts]):
-            whole = self.tokenizer(
+            encoded = self.tokenizer(
                 part, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
             )
-            ids += [row or self._nothing for row in whole["input_ids"]]
-            offsets += [row or [(0, 0)] for row in whole["offset_mapping"]]
+            ids += [row or self._ids_of_empty_text for row in encoded["input_ids"]]
+            offsets += [row or [(0, 0)] for row in encoded["offset_mapping"]]
         located = locate_targets(
             texts,
             ids,
@@ -317,24 +322,27 @@ class Transformer:
         return located
 
     def _shortened(self, inputs: Sequence[TextInput], max_length: int) -> list[TextInput]:
-        """Return inputs, of long ones without a target a beginning that holds the window."""
-        for item in inputs:
+        """Return inputs; of long texts without a target, only a beginning that holds ``max_length`` tokens."""
+        rows_without_target = []
+        for row, item in enumerate(inputs):
             if item.spans:
                 check_size(item.text, "it has a target word")
-        whole = [row for row, item in enumerate(inputs) if not item.spans]
-        beginnings = shorten([inputs[row].text for row in whole], self.tokenizer, max_length)
+            else:
+                rows_without_target.append(row)
+        texts = [inputs[row].text for row in rows_without_target]
         shortened = list(inputs)
-        for row, beginning in zip(whole, beginnings, strict=True):
-            shortened[row] = replace(inputs[row], text=beginning)
+        for row, text in zip(
+            rows_without_target, shorten(texts, self.tokenizer, max_length), strict=True
+        ):
+            shortened[row] = replace(inputs[row], text=text)
         return shortened
 
     @cached_property
     def special_tokens(self) -> tuple[int, int]:
         """Numbers of special tokens before and after a text."""
-        of_text = [
-            number is not None for number in self.tokenizer("a", truncation=False).sequence_ids()
-        ]
-        return of_text.index(True), of_text[::-1].index(True)
+        sequence_ids = self.tokenizer("a", truncation=False).sequence_ids()
+        is_of_text = [number is not None for number in sequence_ids]
+        return is_of_text.index(True), is_of_text[::-1].index(True)
 
     @cached_property
     def positions(self) -> int:
@@ -342,12 +350,11 @@ class Transformer:
         return positions_of_model(self.model)
 
     def _check_length(self, max_length: int) -> None:
+        """Raise a ``UsageError`` for a maximum length beyond the positions."""
         if self.positions and max_length > self.positions:
-            problem = (
-                f"max_length={max_length}, but {self.path.name} has {self.positions} positions"
-            )
             raise UsageError(
-                problem, f"Add max_length={self.positions} (or less) to the encoder spec."
+                f"max_length={max_length}, but {self.path.name} has {self.positions} positions",
+                f"Add max_length={self.positions} (or less) to the encoder spec.",
             )
 
     def forward(
@@ -358,26 +365,31 @@ class Transformer:
         targets: Targets | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:
-        """Return the vectors of a batch, (batch, dimensions) for each pooling, with gradients, without a wait for them.
+        """Return the vectors of a batch, (batch, dimensions) for each pooling, with gradients; a GPU may still compute them.
 
         ``pad_to``: number of tokens after padding, by default the longest text's. ``targets``: from ``read``; those of
         several words a text make vectors of shape (batch, words, dimensions). ``packed``: without padding; requires
         ``traits.packs`` and ``pad_to=0``.
         """
         all_layers = any(pooling.layers != "-1:" for pooling in poolings)
-        order, pooled = [], []
+        rows_of_parts = []
+        pooled_parts = []
         for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
             if targets is not None:
-                tokens.target = self._moved(targets.take(rows).weights(tokens.mask.shape[1]))
-            order.append(rows)
-            pooled.append([pool(layers, tokens, pooling, self.poolings) for pooling in poolings])
-        back = np.argsort(np.concatenate(order))
-        vectors = [_joined(parts) for parts in zip(*pooled, strict=True)]
-        return (
-            vectors
-            if (np.diff(back) > 0).all()
-            else [v.index_select(0, self._moved(back)) for v in vectors]
-        )
+                width = tokens.mask.shape[1]
+                tokens.target = self._moved(targets.take(rows).weights(width))
+            rows_of_parts.append(rows)
+            pooled_parts.append(
+                [pool(layers, tokens, pooling, self.poolings) for pooling in poolings]
+            )
+        vectors = [_joined(parts) for parts in zip(*pooled_parts, strict=True)]
+        order = np.argsort(np.concatenate(rows_of_parts))
+        is_in_order = (np.diff(order) > 0).all()
+        if is_in_order:
+            return vectors
+        return [
+            vectors_of_pooling.index_select(0, self._moved(order)) for vectors_of_pooling in vectors
+        ]
 
     def parts(
         self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False
@@ -397,6 +409,7 @@ class Transformer:
             yield np.arange(len(ids)), *self.padded_states(ids, pad_to, all_layers)
 
     def _packed(self, ids: Ragged, all_layers: bool) -> Iterator[_Part]:
+        """Yield the blocks of a packed row as parts, by one pass."""
         row = PackedRow.of(ids, self.model.config, self._moved, padded=self.model.training)
         with reading(row):
             states = self._states(
@@ -407,21 +420,19 @@ class Transformer:
             )
         for block in row.blocks:
             layers = tuple(block.unpacked(layer[0]) for layer in states)
-            real = (
-                row.tokens.new_ones(len(block.rows), block.width)
-                if block.real is None
-                else block.real
-            )
-            yield (
-                block.rows,
-                layers,
-                Tokens(real, partial(block.unpacked, row.tokens[0]), self.tokenizer),
-            )
+            mask = block.real
+            if mask is None:
+                mask = row.tokens.new_ones(len(block.rows), block.width)
+            find_ids = partial(block.unpacked, row.tokens[0])
+            yield block.rows, layers, Tokens(mask, find_ids, self.tokenizer)
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+        """Return the states of all layers, or of the last one alone, by one pass."""
         with quiet_transformers():  # BigBird warns of every short text
             output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
-        return tuple(output.hidden_states) if all_layers else (output.last_hidden_state,)
+        if all_layers:
+            return tuple(output.hidden_states)
+        return (output.last_hidden_state,)
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
         """Return states of all layers or the last, shape (texts, width, dimensions), and tokens, by one padded pass."""
@@ -431,10 +442,10 @@ class Transformer:
         real = ids.mask(width)
         token_ids = self._moved(ids.padded(width, self.padding))
         mask = self._moved(real.astype(np.int64))
-        waits, fills = on_gpu(self.device), torch.is_autocast_enabled(self.device.type)
+        is_autocast = torch.is_autocast_enabled(self.device.type)
         with (
-            without_waiting(real) if waits else nullcontext(),
-            fills_in_range() if fills else nullcontext(),
+            without_waiting(real) if on_gpu(self.device) else nullcontext(),
+            fills_in_range() if is_autocast else nullcontext(),
         ):
             states = self._states(all_layers, input_ids=token_ids, attention_mask=mask)
         return states, Tokens(mask, lambda: token_ids, self.tokenizer)
@@ -444,10 +455,12 @@ class Transformer:
 
 
 def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Concatenate vectors of groups of texts, with padding to the most words of a text."""
+    """Concatenate the vectors of parts of a batch; those of several words a text are padded to the most words."""
     if parts[0].dim() == 3:
-        most = max(part.shape[1] for part in parts)
-        parts = [torch.nn.functional.pad(part, (0, 0, 0, most - part.shape[1])) for part in parts]
+        most_words = max(part.shape[1] for part in parts)
+        parts = [
+            torch.nn.functional.pad(part, (0, 0, 0, most_words - part.shape[1])) for part in parts
+        ]
     return torch.cat(list(parts))
 
 
@@ -473,19 +486,18 @@ def load_transformer(
         with torch.random.fork_rng(devices=[]):
             base = base or base_folder(path)
             config = read_config(base)
-            kept = "fp32" not in (families.checkpoint_precision(config), precision)
+            keeps_half = precision != "fp32" and families.checkpoint_precision(config) != "fp32"
             if configure:
                 configure(config)
             if attention:
                 families.set_attention(config)
             tokenizer = read_tokenizer(path)
             torch.manual_seed(0)  # the unused pooler is random: the same at each load
-            device_map = (
-                {"device_map": {"": device}} if on_gpu(device) and find_spec("accelerate") else {}
-            )
-            dtype = config.dtype if kept else torch.float32
-            model, whole, missing = families.open_model(base, config, dtype=dtype, **device_map)
-            if kept:
+            options: dict[str, Any] = {"dtype": config.dtype if keeps_half else torch.float32}
+            if on_gpu(device) and find_spec("accelerate"):
+                options["device_map"] = {"": device}
+            model, whole, missing = families.open_model(base, config, **options)
+            if keeps_half:
                 families.keep_precision(whole)
             if base != path:
                 open_adapter(whole, path, _tokens_with_added(whole, path, tokenizer, base))
@@ -497,9 +509,14 @@ def load_transformer(
     except Exception as error:  # damaged files may raise any exception in transformers
         raise unreadable(path, error) from error
     families.check_complete(path, config, tokenizer, missing)
-    whole = None if whole is model else whole
     transformer = Transformer(
-        path, model.eval(), tokenizer, device, poolings, whole, precision if kept else "fp32"
+        path,
+        model.eval(),
+        tokenizer,
+        device,
+        poolings,
+        whole=None if whole is model else whole,
+        kept=precision if keeps_half else "fp32",
     )
     transformer.missing_embeddings.check_special_tokens(path, tokenizer)
     return transformer
@@ -510,11 +527,12 @@ def _tokens_with_added(model: Any, path: Path, tokenizer: Any, base: Path) -> in
 
     Lacking are tokens that neither the backbone's tokenizer nor its embeddings have.
     """
-    last = max(tokenizer.get_vocab().values())
-    known = model.get_input_embeddings().weight.shape[0]
-    if tokenizer_folder(path) != path or last < known:
+    last_id = max(tokenizer.get_vocab().values())
+    n_embeddings = model.get_input_embeddings().weight.shape[0]
+    if tokenizer_folder(path) != path or last_id < n_embeddings:
         return 0
-    return last + 1 if last > max(read_tokenizer(base).get_vocab().values()) else 0
+    last_id_of_base = max(read_tokenizer(base).get_vocab().values())
+    return last_id + 1 if last_id > last_id_of_base else 0
 
 
 def lower_casing_tokenizer(path: Path) -> Any:
@@ -526,9 +544,9 @@ def lower_casing_tokenizer(path: Path) -> Any:
     Mirror-BERT, ``load_bert`` of SapBERT).
     """
     path = tokenizer_folder(path)
-    return read_tokenizer(
-        path, **({} if (path / "tokenizer.json").is_file() else {"do_lower_case": True})
-    )
+    if (path / "tokenizer.json").is_file():
+        return read_tokenizer(path)
+    return read_tokenizer(path, do_lower_case=True)
 
 
 def checked_tokenizer(path: Path) -> Any:
