@@ -107,10 +107,10 @@ def locate_targets(
     tokenizers that cut at the left.
     """
     n_before, n_after = special
-    ids_after_cut = []
-    targets = []
-    windowed = []
-    shortened = []
+    ids_after_cut: list[list[int]] = []
+    targets: list[Positions] = []
+    windowed: list[int] = []
+    shortened: list[int] = []
     n_cut = 0
     n_missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):

@@ -66,7 +66,7 @@ AS_BERT = ModelTraits()
 
 
 def traits_of(transformer: _Transformer) -> ModelTraits:
-    """Measure the traits of a model, except ``drops`` and ``trains``, by a dozen passes over at most 17 tokens.
+    """Measure the traits of a model, except ``drops`` and ``trains``, by a dozen short passes.
 
     Raises:
         ModelUnavailableError: the model does not return a state of each token.
@@ -82,24 +82,33 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         short_states = _states(transformer, short)[0]
         if text_states.dim() != 2 or len(text_states) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(text_states.shape)}")
+        causal = _apart(text_states[:SHORT], beginning_states) <= rounding
+
+        # The long text in the batch makes padding of the short one.
         padded_states = _states(transformer, text, short)[1, :SHORT]
+        pads = by_longest or _apart(short_states, padded_states) > rounding
 
         # The vector must depend on the text, and the second token's state on the first token.
         changed_first = [short[0], *beginning[1:]]
         changed_states = _states(transformer, changed_first)[0]
         between_texts = _relative(beginning_states.mean(0), short_states.mean(0))
         between_contexts = _relative(beginning_states[1], changed_states[1])
+        varies = min(between_texts, between_contexts) > 1e-2 * rounding
 
+        packs = not by_longest and _packs(transformer, text, short)
+        layered = _is_layered(transformer, text)
+        typed = _is_typed(transformer, rounding)
         vector = text_states.mean(0)
-        return ModelTraits(
-            causal=_apart(text_states[:SHORT], beginning_states) <= rounding,
-            pads=by_longest or _apart(short_states, padded_states) > rounding,
-            varies=min(between_texts, between_contexts) > 1e-2 * rounding,
-            packs=not by_longest and _packs(transformer, text, short),
-            layered=_is_layered(transformer, text),
-            typed=_is_typed(transformer, rounding),
-            halves=tuple(half for half in HALVES if _is_near(transformer, text, vector, half)),
-        )
+        halves = [half for half in HALVES if _is_near(transformer, text, vector, half)]
+    return ModelTraits(
+        causal=causal,
+        pads=pads,
+        varies=varies,
+        packs=packs,
+        layered=layered,
+        typed=typed,
+        halves=tuple(halves),
+    )
 
 
 def reads_by_longest(config: Any) -> bool:
@@ -127,7 +136,8 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     """Restore the model and random states after passes without gradients, and translate their errors."""
     import torch
 
-    model, device = transformer.model, transformer.device
+    model = transformer.model
+    device = transformer.device
     training = model.training
     model.eval()
     try:

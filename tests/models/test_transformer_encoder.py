@@ -48,7 +48,7 @@ def test_cut_texts_are_those_with_more_tokens(random_model: Models, architecture
         )
 
 
-def test_cut_texts_around_a_target_or_in_a_prompt_are_counted(random_model: Models) -> None:
+def test_cut_texts_are_counted_for_each_pooling(random_model: Models) -> None:
     reader = encoder(random_model("bert"))
     items = [TextInput("a " * n + "b", ((2 * n, 2 * n + 1),)) for n in (3, 40, 70)]
     assert reader.count_cut(items, Pooling("target", max_length=30)).cut == 2
@@ -63,7 +63,7 @@ def test_cut_texts_around_a_target_or_in_a_prompt_are_counted(random_model: Mode
 
 @pytest.mark.parametrize("prompt", few(["query: {text} yes", "q: {text}", "{text}:{text}"], 0))
 @pytest.mark.parametrize("architecture", few(["gpt2", "llama", "roberta"], 0))
-def test_texts_in_a_prompt_are_counted_by_their_tokens_there(
+def test_texts_are_counted_as_tokenised_in_prompts(
     random_model: Models, architecture: str, prompt: str
 ) -> None:
     """A text begins with another token behind a space than alone."""
