@@ -336,7 +336,7 @@ def _adds(prompt: str) -> bool:
 
 
 def _text_length(transformer: Path, length: object, prompt: str, tokenizer: Any) -> int:
-    """Return the tokens kept of a text beside a template's, within the positions; 0 if the files set no limit.
+    """Return the maximum length of a text beside a template, within the positions; 0 if the files set no limit.
 
     ``tokenizer``: needed for a template, and without a stated ``length``.
     """

@@ -103,8 +103,8 @@ def locate_targets(
     """Locate the targets in the token ids of texts, and cut long texts to ``max_length``.
 
     ``all_offsets``: start and end of each token in its text. ``special``: numbers of special tokens before and after a
-    text. ``positions``: of the model, 0 if unknown. ``keep_end``: of long texts without a target the end is kept, as by
-    tokenizers that cut at the left.
+    text. ``positions``: of the model, 0 if unknown. ``keep_end``: whether to keep the end of long texts without a
+    target, as tokenizers do that cut at the left.
     """
     n_before, n_after = special
     ids_after_cut: list[list[int]] = []
@@ -123,8 +123,8 @@ def locate_targets(
         copies = [tokens_of_copy(offsets, text.text, copy, special) for copy in text.copies]
         if not copies:
             copies = [np.arange(n_before, len(ids) - n_after)]
-        room = max_length - n_before - n_after
-        cut_ids, cut_target = cut_to(ids, target, copies, room, positions, keep_end)
+        max_tokens = max_length - n_before - n_after
+        cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, positions, keep_end)
         if len(cut_ids) < len(ids):
             windowed.append(row)
         if len(cut_ids) < whole_length:
@@ -149,31 +149,31 @@ def cut_to(
     ids: list[int],
     target: Positions,
     copies: Sequence[Positions],
-    room: int,
+    max_tokens: int,
     positions: int = 0,
     keep_end: bool = False,
 ) -> tuple[list[int], Positions]:
-    """Cut a text, or each of its copies in a prompt, to ``room`` tokens; return the ids and the target's new positions.
+    """Cut a text, or each of its copies in a prompt, to ``max_tokens``; return the ids and the target's new positions.
 
-    ``positions``: of the model, which may leave less room; 0 for any number. A long text is cut to a window around the
-    target; to its start, or under ``keep_end`` to its end, if the target is the text.
+    ``positions``: number of positions of the model, which may allow fewer tokens; 0 if unknown. A long text is cut to a
+    window around the target. If the target is the whole text, its start is kept, or under ``keep_end`` its end.
     """
     prompt_length = len(ids) - sum(map(len, copies))
     if positions:
-        room = min(room, (positions - prompt_length) // len(copies))
-    if room < 1:
+        max_tokens = min(max_tokens, (positions - prompt_length) // len(copies))
+    if max_tokens < 1:
         problem = "max_length leaves no token for a text"
         if positions:
             problem = f"the prompt alone has {prompt_length} tokens, of the {positions} that the model reads"
         raise UsageError(problem, "Write a shorter prompt.")
-    if max(map(len, copies)) <= room:
+    if max(map(len, copies)) <= max_tokens:
         return ids, target
 
     last_copy = copies[-1]
     if 0 < len(target) < len(last_copy):
-        start = window(len(last_copy), target - last_copy[0], room)
+        start = window(len(last_copy), target - last_copy[0], max_tokens)
     elif keep_end:
-        start = len(last_copy) - room
+        start = len(last_copy) - max_tokens
     else:
         start = 0
 
@@ -181,7 +181,7 @@ def cut_to(
     is_kept = np.ones(len(ids), dtype=bool)
     for copy in copies:
         is_kept[copy[:start]] = False
-        is_kept[copy[start + room :]] = False
+        is_kept[copy[start + max_tokens :]] = False
     kept = np.flatnonzero(is_kept)
     return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))
 
@@ -216,20 +216,20 @@ def tokens_of_copy(
     return n_before + np.arange(first, stop)
 
 
-def window(n: int, target: Positions, room: int) -> int:
-    """Return the start of a window of ``room`` tokens in a text of ``n``, around the target.
+def window(n: int, target: Positions, size: int) -> int:
+    """Return the start of a window of ``size`` tokens in a text of ``n``, around the target.
 
     The target is centred as far as the text's ends permit. The window starts with a target that is longer than it, and
     at 0 without a target.
     """
-    if n <= room or not len(target):
+    if n <= size or not len(target):
         return 0
     first = int(target[0])
     last = int(target[-1])
     start = first
-    if last - first < room:
-        start = first + (last - first + 1) // 2 - room // 2
-    return min(max(start, 0), n - room)
+    if last - first < size:
+        start = first + (last - first + 1) // 2 - size // 2
+    return min(max(start, 0), n - size)
 
 
 def without_marks(

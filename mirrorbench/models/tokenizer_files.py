@@ -98,10 +98,10 @@ def settings_of(folder: Path) -> dict[str, Any]:
 def described_tokenizer(folder: Path) -> Tokenizer:
     """Return the tokenizer that the files of a folder with ``tokenizer.json`` describe, without padding and cuts.
 
-    To ``tokenizer.json`` are applied what ``tokenizer_config.json`` states of case, accents and Chinese characters (where
-    the file has BERT's normaliser) and of a space before the text (where it has byte-level tokens), the added tokens that it
-    lists, and the tokens that it wants at the ends of a text and that the file does not add. Dropout of merges, which is for
-    pretraining, is left out.
+    Apply to ``tokenizer.json`` what ``tokenizer_config.json`` states about case, accents and Chinese characters (if the
+    file has BERT's normaliser) and about a space before the text (if it has byte-level tokens). Add the tokens that it
+    lists, and the tokens at the ends of a text that it asks for and ``tokenizer.json`` does not add. Leave out dropout of
+    merges, which is for pretraining.
     """
     from tokenizers import Tokenizer
 
@@ -146,7 +146,7 @@ def _apply_to_pre_tokenizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -
 
 
 def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Add the tokens that the files beside ``tokenizer.json`` list, and give its own the flags that they state."""
+    """Add the tokens that the files beside ``tokenizer.json`` list, and set the flags that they state for its tokens."""
     from tokenizers import AddedToken
 
     special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]

@@ -85,7 +85,7 @@ class Transformer:
 
     @property
     def padding(self) -> int:
-        """Token id at padding, which attention does not see: the tokenizer's, or 0 without an embedding of it."""
+        """Token id at padding, which attention does not see: the tokenizer's, or 0 if the model cannot embed that."""
         (padding,) = self.missing_embeddings.without([self.tokenizer.pad_token_id or 0])
         return padding
 
@@ -286,7 +286,7 @@ class Transformer:
     ) -> LocatedTargets:
         """Tokenize inputs and locate their targets; long texts are cut to a window around their target.
 
-        ``with_marks``: targets are ``marked``, and texts are cut at their end unless that would lose the target.
+        ``with_marks``: targets stand in brackets, and texts are cut at their end unless that would lose the target.
         ``prompt``: a template, which is kept whole.
         """
         self._check_length(max_length)

@@ -86,20 +86,19 @@ def one_by_one(
     row: PackedRow, rule: Callable[..., torch.Tensor], *states: torch.Tensor, scaling: float | None
 ) -> torch.Tensor:
     """Compute the attention of each text alone, by torch."""
-    actual = []
-    for text in zip(
-        *(part.transpose(0, 1).split(row.starts.diff().tolist(), dim=1) for part in states),
-        strict=True,
-    ):
-        n = text[0].shape[1]
-        seen = torch.tensor(
-            [
-                [bool(rule(0, 0, torch.tensor(i), torch.tensor(j))) for j in range(n)]
-                for i in range(n)
-            ]
+    lengths = row.starts.diff().tolist()
+    states_by_text = [part.transpose(0, 1).split(lengths, dim=1) for part in states]
+    attended = []
+    for query, key, value in zip(*states_by_text, strict=True):
+        n = query.shape[1]
+        mask = torch.zeros(n, n, dtype=torch.bool)
+        for i in range(n):
+            for j in range(n):
+                mask[i, j] = bool(rule(0, 0, torch.tensor(i), torch.tensor(j)))
+        attended.append(
+            F.scaled_dot_product_attention(query, key, value, attn_mask=mask, scale=scaling)
         )
-        actual.append(F.scaled_dot_product_attention(*text, attn_mask=seen, scale=scaling))
-    return torch.cat(actual, dim=1).transpose(0, 1)
+    return torch.cat(attended, dim=1).transpose(0, 1)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -151,7 +150,8 @@ def test_packed_attention_applies_dropout(
         return attend(row, bidirectional_mask_function, query, key, value, dropout=rate).float()
 
     with as_if_on_ampere(monkeypatch) if device == "cpu" else nullcontext():
-        actual, whole = kept(0.3), kept(0.0)
+        actual = kept(0.3)
+        whole = kept(0.0)
         with torch.no_grad():
             again = kept(0.3)
         (gradient,) = torch.autograd.grad(actual.sum(), value)
@@ -181,13 +181,15 @@ def test_flash_fits_only_supported_inputs_and_devices(monkeypatch: pytest.Monkey
         monkeypatch.setattr(
             torch.backends.cuda, "is_flash_attention_available", lambda built=built: built
         )
-        query, key = torch.empty(5, 2, size, dtype=dtype), torch.empty(5, heads, size, dtype=dtype)
+        query = torch.empty(5, 2, size, dtype=dtype)
+        key = torch.empty(5, heads, size, dtype=dtype)
         assert packing.flash_fits(query, key, key) == fits
 
 
 def test_unsupported_attention_option_is_refused(random_model: Models) -> None:
     """T5's bias by distance is an example."""
-    row, states = row_of([3, 2], False), torch.randn(3, 5, 2, 8)
+    row = row_of([3, 2], False)
+    states = torch.randn(3, 5, 2, 8)
     for allowed in (
         {"dropout": 0.0, "sliding_window": None, "position_ids": states},
         {"softcap": None},

@@ -14,7 +14,10 @@ from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.models.pooling import POOLINGS, Pooling, Tokens, pool
 from mirrorbench.runs.registry import load_plugins
 
-LAYERS, BATCH, TOKENS, DIMENSIONS = 4, 3, 5, 2
+LAYERS = 4
+BATCH = 3
+TOKENS = 5
+DIMENSIONS = 2
 
 
 @pytest.fixture

@@ -45,10 +45,8 @@ def test_roles_select_query_and_document_prompts(random_model: Models, tmp_path:
     )
     prompts = {"prompts": {"query": "query: ", "passage": "passage: "}, "default_prompt_name": None}
     (path / "config_sentence_transformers.json").write_text(json.dumps(prompts))
-    encoder, model = (
-        create_sbert(spec("sbert", path), CONTEXT),
-        SentenceTransformer(str(path), device="cpu"),
-    )
+    encoder = create_sbert(spec("sbert", path), CONTEXT)
+    model = SentenceTransformer(str(path), device="cpu")
     inputs = [TextInput(text, role=role) for text in NAMES for role in ("query", "", "document")]
     functions = (model.encode_query, model.encode, model.encode_document)
     expected = [encode(name) for name in NAMES for encode in functions]
@@ -65,7 +63,9 @@ def test_sbert_gpu_batches_adapt_to_memory(
     path = as_sentence_transformers(
         random_model("bert"), tmp_path / "sbert", "Transformer", "Pooling"
     )
-    texts, sizes, encode = TEXTS + ["in " * n for n in range(1, 60)], [], SentenceTransformer.encode
+    texts = TEXTS + ["in " * n for n in range(1, 60)]
+    sizes: list[int] = []
+    encode = SentenceTransformer.encode
     whole = create_sbert(spec("sbert", path), CONTEXT).encode(texts)
 
     def counted(self: Any, batch: list[str], batch_size: int, **options: Any) -> Any:

@@ -236,18 +236,18 @@ def test_relative_positions_are_read_as_far_as_stated(
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_directory_vectors_equal_sentence_transformers(layout: str, made: Made) -> None:
     """The identity of what sentence-transformers reads is that of the files."""
-    folder, keys = made(layout), LAYOUTS[layout][1]
+    folder = made(layout)
+    _, keys = LAYOUTS[layout]
     encoder = mirrorbench.load(str(folder))
     there = SentenceTransformer(str(folder), model_kwargs={"dtype": "float32"}).float()
     np.testing.assert_allclose(
         encoder.encode(TEXTS), there.encode(TEXTS), atol=2e-5 if keys else 1e-6, rtol=1e-5
     )
-    read = (
-        EncoderSpec(str(folder), "", "base")
-        if keys
-        else EncoderSpec("sbert", params=(("path", str(folder)),))
-    )
-    assert encoder.name == str(read.with_params(**keys or {}))
+    if keys:
+        spec = EncoderSpec(str(folder), "", "base").with_params(**keys)
+    else:
+        spec = EncoderSpec("sbert", params=(("path", str(folder)),))
+    assert encoder.name == str(spec)
     assert len({tuple(vector) for vector in encoder.encode(TEXTS)}) == len(TEXTS)
     if not keys:
         assert encoder.fingerprint == directory_checksum(folder)
@@ -257,7 +257,8 @@ def test_directory_vectors_equal_sentence_transformers(layout: str, made: Made) 
 def test_tuning_keeps_directory_pooling_or_is_refused(
     layout: str, made: Made, maker: PlanMaker
 ) -> None:
-    folder, keys = made(layout), LAYOUTS[layout][1]
+    folder = made(layout)
+    _, keys = LAYOUTS[layout]
     spec = EncoderSpec(str(folder), "", "mirror", (("dropout", 0.0), ("span_mask", 0.0)))
     if keys is None:
         with pytest.raises((NoPoolingError, ModelUnavailableError)) as refused:
@@ -314,7 +315,8 @@ def test_modules_changed_after_tuning_override_the_readout(
 ) -> None:
     """The readout of ``mirrorbench tune`` is used only while the modules agree with it."""
     spec = f"{random_model('bert')}+mirror:epochs=1,pooling=mean{keys}"
-    mirrorbench.tune(LINES, spec, folder := tmp_path / "tuned", held_out=0, device="cpu")
+    folder = tmp_path / "tuned"
+    mirrorbench.tune(LINES, spec, folder, held_out=0, device="cpu")
     before = mirrorbench.load(str(folder)).encode(TEXTS)
     resaved(folder, change)
     there = SentenceTransformer(str(folder)).encode(TEXTS)
@@ -328,10 +330,8 @@ def test_modules_changed_after_tuning_override_the_readout(
 def test_quantised_weights_are_refused(made: Made, setting: str, read: str) -> None:
     """``transformers`` converts integers to floating-point numbers without their scales."""
     folder = made("mean")
-    weights, settings = (
-        load_file(folder / "model.safetensors"),
-        json.loads((folder / "config.json").read_text()),
-    )
+    weights = load_file(folder / "model.safetensors")
+    settings = json.loads((folder / "config.json").read_text())
     weights["embeddings.position_ids"] = torch.arange(80)[None]  # integers that are no parameter
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
     mirrorbench.load(f"{read}{folder}").encode(TEXTS)

@@ -39,16 +39,18 @@ def tokenizer(type_: str) -> ByteLevelBPETokenizer | SentencePieceUnigramTokeniz
     """Train a tokenizer of bytes, with spaces inside tokens, or one that normalises texts."""
     ends = ["[CLS]", "[SEP]"]
     if type_ == "bytes":
-        made = ByteLevelBPETokenizer()
-        made.train_from_iterator(TRAINING, vocab_size=360, special_tokens=ends, show_progress=False)
+        trained = ByteLevelBPETokenizer()
+        trained.train_from_iterator(
+            TRAINING, vocab_size=360, special_tokens=ends, show_progress=False
+        )
     else:
-        made, special = SentencePieceUnigramTokenizer(), ["[UNK]", *ends]
-        made.train_from_iterator(TRAINING, 220, False, special, unk_token="[UNK]")
-    numbered = [(name, made.token_to_id(name)) for name in ends]
-    made.post_processor = processors.TemplateProcessing(
-        single="[CLS] $A [SEP]", special_tokens=numbered
+        trained = SentencePieceUnigramTokenizer()
+        trained.train_from_iterator(TRAINING, 220, False, ["[UNK]", *ends], unk_token="[UNK]")
+    ids = [(name, trained.token_to_id(name)) for name in ends]
+    trained.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=ids
     )
-    return made
+    return trained
 
 
 @st.composite
@@ -103,19 +105,22 @@ def test_truncation_keeps_the_target(
     before, after = special
     ids = [-1] * before + list(range(n)) + [-2] * after
     target = sorted(data.draw(st.sets(st.integers(0, n - 1)))) if n else []
-    text, room = np.arange(before, before + n), max_length - before - after
+    text = np.arange(before, before + n)
+    room = max_length - before - after
     kept, positions = cut_to(ids, np.array(target, dtype=np.int64) + before, [text], room)
     assert len(kept) == min(len(ids), max_length)
     assert (kept[:before], kept[len(kept) - after :]) == (ids[:before], ids[len(ids) - after :])
     content = kept[before : len(kept) - after]
-    room, start = len(content), content[0] if content else 0
+    room = len(content)
+    start = content[0] if content else 0
     assert content == list(range(start, start + room))
     assert [kept[p] for p in positions] == [t for t in target if t in content]
     if not target:
         assert start == 0
     elif target[-1] - target[0] < room:
         assert {target[0], target[-1]} <= set(content)
-        left, right = target[0] - start, start + room - 1 - target[-1]
+        left = target[0] - start
+        right = start + room - 1 - target[-1]
         assert abs(left - right) <= 1 or start in (0, n - room)
     else:  # nothing could show all of it; the first tokens are shown
         assert target[0] in content
@@ -125,11 +130,12 @@ WORDS = ["the", "bank", "of", "the", "river", "was", "steep", "and", "green", "i
 
 
 def word_input(words: list[str], *targets: int) -> TextInput:
-    text = " ".join(words)
-    starts = [len(" ".join(words[:t])) + (t > 0) for t in targets]
-    return TextInput(
-        text, tuple((s, s + len(words[t])) for s, t in zip(starts, targets, strict=True))
-    )
+    """Return a text of words, of which some are targets."""
+    spans = []
+    for target in targets:
+        start = sum(len(word) + 1 for word in words[:target])
+        spans.append((start, start + len(words[target])))
+    return TextInput(" ".join(words), tuple(spans))
 
 
 def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
@@ -166,12 +172,12 @@ def as_released(path: Path, item: TextInput, max_length: int) -> np.ndarray:
     text = f"{item.text[:start]}[ {item.text[start:end]} ]{item.text[end:]}"
     ids = tok(text, truncation=True, max_length=max_length)["input_ids"]
     opening, closing = tok.convert_tokens_to_ids(["[", "]"])
-    first, last = ids.index(opening), ids.index(closing) - 1
+    first = ids.index(opening)
+    last = ids.index(closing) - 1
     ids = [token for token in ids if token not in (opening, closing)]
     with torch.no_grad():
-        states = torch.stack(model(torch.tensor([ids]), output_hidden_states=True).hidden_states)[
-            -2:
-        ].mean(0)
+        output = model(torch.tensor([ids]), output_hidden_states=True)
+    states = torch.stack(output.hidden_states)[-2:].mean(0)
     return states[0, first:last].mean(0).numpy()
 
 
@@ -191,10 +197,8 @@ def test_marked_targets_equal_the_released_code(random_model: Models, architectu
         np.testing.assert_allclose(vector, as_released(path, item, 40), atol=1e-5)
     # What a cut at the end would lose, where the released code stops, is read in a window.
     items = [word_input(long, target) for target in (3, 30, 59)]
-    reader, poolings = (
-        encoder(path),
-        [Pooling(f"target{mark}", max_length=40) for mark in ("", "-marked")],
-    )
+    reader = encoder(path)
+    poolings = [Pooling("target", max_length=40), Pooling("target-marked", max_length=40)]
     window, marked = reader.encode_pooled(items, poolings)
     np.testing.assert_allclose(marked[1:], window[1:], atol=1e-6)
     assert np.abs(marked[0] - window[0]).max() > 1e-3

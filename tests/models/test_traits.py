@@ -92,10 +92,8 @@ def test_vector_ignores_masked_and_long_neighbours(tmp_path: Path, model_type: s
     """ESM takes the share of mask tokens, longrope the longest text of a pass; LFM2 has convolutions."""
     transformer = further(model_type, tmp_path)
     assert not transformer.traits.packs
-    masked, length = (
-        transformer.tokenizer.mask_token_id or 20,
-        min(transformer.positions or 40, 1100),
-    )
+    masked = transformer.tokenizer.mask_token_id or 20
+    length = min(transformer.positions or 40, 1100)
     rows = [[20, 21, 22, 23], [masked] * length]
     with torch.no_grad():
         (together,) = transformer.forward(Ragged.of(rows), [Pooling("mean")])

@@ -45,8 +45,10 @@ POOLINGS = [
     Pooling("mean", "1:3", 20),
 ]
 
-CASED, LOWER, PLAIN = "Äike Õun Йод Abc", "äike õun йод abc", "aike oun иод abc"
-"""A text, in lower case, and without accents too, as WordPiece has it where ``strip_accents`` is not set."""
+CASED = "Äike Õun Йод Abc"
+LOWER = "äike õun йод abc"
+PLAIN = "aike oun иод abc"
+"""The text in lower case and without accents, as WordPiece has it where ``strip_accents`` is not set."""
 
 
 @pytest.fixture

@@ -125,7 +125,8 @@ def test_limited_compressed_and_damaged_files_are_handled(tmp_path: Path) -> Non
 
 def test_changed_file_with_same_mtime_is_reread(tmp_path: Path) -> None:
     path = written(tmp_path, SMALL)
-    before, times = opened(path), path.stat()
+    before = opened(path)
+    times = path.stat()
     np.testing.assert_array_equal(before.encode(["the"]), [[1, 2]])
     path.write_bytes(SMALL.replace(b"the 1 2", b"the 8 9"))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
@@ -164,7 +165,8 @@ def test_file_checksum_is_cached(
 ) -> None:
     """A damaged checksum is computed again."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
-    path, expected = written(tmp_path, SMALL), hashlib.sha256(SMALL).hexdigest()
+    path = written(tmp_path, SMALL)
+    expected = hashlib.sha256(SMALL).hexdigest()
     assert file_checksum(path) == expected
     (note,) = (cache_root() / "checksums").iterdir()
     with monkeypatch.context() as patch:
@@ -318,7 +320,8 @@ def test_word_vector_cache_entries_are_described(
 ) -> None:
     """The cache lists word vectors, vectors of a model's tokens, and checksums of files."""
     monkeypatch.setattr(checksums, "SETTLED", 0)
-    params, context = (("path", str(written(tmp_path, SMALL))),), EncoderContext()
+    params = (("path", str(written(tmp_path, SMALL))),)
+    context = EncoderContext()
     create_static(EncoderSpec("static", params=params), context).encode([TextInput("the")])
     tiny = EncoderSpec("tiny", method="static")
     create_distilled(tiny, embedded_directory(), context).encode([TextInput("ice")])
