@@ -173,7 +173,7 @@ def cut_to(
     if 0 < len(target) < len(last_copy):
         start = window(len(last_copy), target - last_copy[0], max_tokens)
     elif keep_end:
-        start = len(last_copy) - max_tokens
+        start = max(0, len(last_copy) - max_tokens)  # an earlier copy may be the longer one
     else:
         start = 0
 

@@ -148,6 +148,13 @@ def naive(path: Path, item: TextInput, layers: slice) -> np.ndarray:
     return np.asarray(states[layers].mean(0)[inside].mean(0))
 
 
+def test_short_last_copy_is_not_cut_at_the_left() -> None:
+    longer, shorter = np.arange(1, 12), np.arange(12, 21)
+    target = np.array([], dtype=np.int64)
+    kept, _ = cut_to(list(range(22)), target, [longer, shorter], 10, keep_end=True)
+    assert kept == [*range(11), *range(12, 22)]
+
+
 @pytest.mark.parametrize("architecture", few(ARCHITECTURES, "bert", "roberta"))
 def test_target_vector_averages_sub_words_and_layers(
     random_model: Models, architecture: str
