@@ -1,4 +1,4 @@
-"""Scores of encoders and their differences, with errors from the items and seeds behind them.
+"""Scores of encoders and their differences, with standard errors from the items and seeds behind them.
 
 An encoder's score is the mean over its seeds. Seeds are never pooled as further items, which would be dependent
 observations (Dror et al., ACL 2018).
@@ -9,13 +9,12 @@ from __future__ import annotations
 import statistics
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf, isnan, nan, sqrt
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from mirrorbench.reports.statistics.dependence import Dependence
 from mirrorbench.reports.statistics.equality import SCORES, Basis
 from mirrorbench.reports.statistics.estimates import (
     UNDEFINED,
@@ -29,166 +28,34 @@ from mirrorbench.reports.statistics.items import (
     MEAN,
     FloatArray,
     ItemScores,
-    as_of_sample,
     common,
-    expected_squares,
     influence,
     named_alike,
     score_on,
     variance_over_runs,
 )
-from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
 from mirrorbench.reports.table import Unseen
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
     from mirrorbench.core.plugins import Plugins
-
-
-class Dependence:
-    """The items of several tasks, task by task: which are the same, and which share a text.
-
-    Equal items of all tasks are one unit, whose influences are added.
-    """
-
-    def __init__(self, tasks: Sequence[ItemScores]) -> None:
-        units = units_of(tasks)
-        self._n_units = 1 + int(max(own.max(initial=-1) for own in units))
-        self._units = units
-        texts = [
-            membership(own, items.shared, self._n_units)
-            for own, items in zip(self._units, tasks, strict=True)
-        ]
-        self._shared = SharedTexts(with_loners(joined(texts), np.arange(self._n_units)))
-        self._tasks = tasks
-        self._group_corrections = [
-            _correction_for_groups(own, of_task)
-            for own, of_task in zip(self._units, texts, strict=True)
-        ]
-
-    def variance(self, influences: Sequence[FloatArray]) -> float:
-        """Return the variance of a score with these influences of each task's items.
-
-        The sum of the products of influences over all pairs of dependent units; never below that of independent ones.
-        """
-        independent, dependent = self._both_variances(influences)
-        return max(independent, dependent)
-
-    def design_effect(self, influences: Sequence[FloatArray]) -> float:
-        """Return how many times the variance of independent items the variance is; 1 where neither is known."""
-        independent, dependent = self._both_variances(influences)
-        return max(1.0, dependent / independent) if independent > 0 else 1.0
-
-    def _both_variances(self, influences: Sequence[FloatArray]) -> tuple[float, float]:
-        """The variance of independent units, and that of dependent ones."""
-        scaled = list(map(as_of_sample, self._tasks, influences))
-        grouped = [
-            own * correction
-            for own, correction in zip(scaled, self._group_corrections, strict=True)
-        ]
-        independent = self.by_unit(scaled)
-        (dependent,) = self._shared.products(self.by_unit(grouped))
-        return float(independent @ independent), dependent
-
-    def degrees_of_freedom(self, influences: Sequence[FloatArray]) -> float:
-        """Return those of the variance for independent items (Satterthwaite 1946): G - 1 for G equal groups."""
-        expected = list(map(expected_squares, self._tasks, influences))
-        return max(1.0, self._count_groups(expected) - 1)
-
-    def estimated(self, influences: Sequence[FloatArray]) -> Variance:
-        """Return the variance and its degrees of freedom."""
-        return self.variance(influences), self.degrees_of_freedom(influences)
-
-    @cached_property
-    def groups(self) -> float:
-        """Number of independent groups, of equal weight in effect; 1 where all items depend on each other."""
-        return self._count_groups([items.shares**2 for items in self._tasks])
-
-    def _count_groups(self, variances: Sequence[FloatArray]) -> float:
-        """The number of equal groups that would have such variances, item by item."""
-        by_unit = self.by_unit(variances)
-        (spread,) = self._shared.products(by_unit)
-        return float(by_unit.sum() ** 2 / spread) if spread > 0 else 1.0
-
-    def carrying(self, influences: Sequence[FloatArray]) -> float:
-        """Return how many independent items of equal influence would vary as these do: (Σ d²)² / Σ d⁴.
-
-        Of single items, divided by what their dependence adds to the variance, and of the sums over those that share a
-        text the fewer; of several tasks the fewest.
-        """
-        counts = []
-        alone = [np.zeros(len(own)) for own in influences]
-        for task, own in enumerate(influences):
-            of_task = [*alone[:task], own, *alone[task + 1 :]]
-            by_unit = self.by_unit(of_task)
-            counts.append(_effective_number(by_unit) / self.design_effect(of_task))
-            counts.append(_effective_number(self._shared.sums(by_unit)))
-        return min(counts)
-
-    @property
-    def are_independent(self) -> bool:
-        """Whether no items depend on each other."""
-        return self._shared.n_neighbours == self._n_units == sum(map(len, self._units))
-
-    def by_unit(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Return sums over tasks of the values of each unit's items, shape (units,)."""
-        sums: FloatArray = np.zeros(self._n_units)
-        for units, own in zip(self._units, values, strict=True):
-            sums += np.bincount(units, own, self._n_units)
-        return sums
-
-
-def _effective_number(values: FloatArray) -> float:
-    """The number of values of equal size with the same second and fourth moment; 0 without any but 0."""
-    squares = values**2
-    fourth = float(squares @ squares)
-    return float(squares.sum() ** 2 / fourth) if fourth > 0 else 0.0
-
-
-def units_of(tasks: Sequence[ItemScores]) -> list[NDArray[np.intp]]:
-    """Return the number of each item's unit, task by task, from 0: equal items have the same.
-
-    Items of a task that does not know their contents are equal to those in equal rows of equal files.
-    """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
-    ends = np.cumsum([len(items.ids) for items in tasks])[:-1]
-    _, units = np.unique(
-        np.concatenate([items.units or items.ids for items in tasks]), return_inverse=True
-    )
-    unknown = {name for items in tasks if items.units == items.rows for name in items.rows}
-    if unknown:
-        names = np.concatenate([items.rows or items.units or items.ids for items in tasks])
-        _, rows = np.unique(names, return_inverse=True)
-        linked = np.isin(names, list(unknown))
-        n = int(units.max()) + 1
-        links = (units[linked], n + rows[linked])
-        graph = coo_array((np.ones(linked.sum()), links), (n + len(rows),) * 2)
-        _, joined_to = connected_components(graph, directed=False)
-        _, units = np.unique(joined_to[units], return_inverse=True)
-    return np.split(units, ends)
-
-
-def _correction_for_groups(units: NDArray[np.intp], texts: csr_array) -> float:
-    """The further factor of influences of items that share texts: G equal groups take a G-th of the variance."""
-    distinct = np.unique(units)
-    n = len(distinct)
-    pairs = SharedTexts(with_loners(texts, distinct)).n_neighbours
-    return sqrt((n - 1) * n / (n**2 - pairs)) if pairs < n**2 else 1.0
-
 
 RowKey = Hashable
 Seeds = Mapping[int, ItemScores]
-"""The items of each seed."""
+"""The items of each seed of an encoder on a task."""
+_DIGITS = 9
+"""Digits of differences of items; differences below them are rounding."""
+_FEWEST_GROUPS = 2
+"""Fewest groups of items from which a variance can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeedMean:
-    """A score over seeds: mean, sample standard deviation (``None`` for one seed), and number of seeds.
+    """A score over seeds.
 
-    An average over tasks has no deviation where their seeds differ, and the fewest seeds of any.
+    Attributes:
+        mean: over seeds, and over tasks if there are several.
+        sd: sample standard deviation over seeds; ``None`` for one seed, and if the seeds of several tasks differ.
+        seeds: number of seeds, the smallest of several tasks.
     """
 
     mean: float
@@ -198,9 +65,14 @@ class SeedMean:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two encoders on the n items of a task that both have, or on average over several tasks.
+    """The difference of two encoders on the items of a task that both have, or on average over several tasks.
 
-    ``left_out`` is the number of items that only one of them has, ``estimate`` the first less the second.
+    Attributes:
+        n: number of these items, over all tasks.
+        left_out: number of items that only one of the encoders has.
+        first: the first encoder's score on the common items.
+        second: the second encoder's score on them.
+        estimate: of the difference, first minus second.
     """
 
     n: int
@@ -221,37 +93,63 @@ class Comparison:
 
 
 class _Aligned(NamedTuple):
-    """The items of two rows, by task and seed, in one order and under the same names.
-
-    ``n`` is their number over all tasks, ``left_out`` that of the items that only one row has.
-    """
+    """The items that two rows have in common, in one order and under the same ids."""
 
     first: Sequence[Seeds]
+    """The items of the first row, for each task."""
     second: Sequence[Seeds]
+    """The items of the second row, for each task."""
     n: int
+    """Number of these items, over all tasks."""
     left_out: int
+    """Number of the items that only one of the rows has."""
 
     @property
     def items(self) -> list[list[ItemScores]]:
-        """The items of all seeds of both rows, by task."""
+        """The items of all seeds of both rows, for each task."""
         pairs = zip(self.first, self.second, strict=True)
-        return [[*first.values(), *second.values()] for first, second in pairs]
+        return [_items_of(pair) for pair in pairs]
+
+
+class _TaskScore(NamedTuple):
+    """A row's score on one task."""
+
+    by_seed: dict[int, float]
+    """The score of each seed."""
+    influences: FloatArray
+    """The influence of each item on the score, averaged over seeds; NaN if a score is undefined."""
+
+
+class _Mean(NamedTuple):
+    """A row's mean over tasks, each of which is a mean over seeds."""
+
+    score: SeedMean
+    influences: list[FloatArray]
+    """The influence of each item on the mean, an array for each task."""
+    seed_variances: list[Variance]
+    """The variances of the mean over seeds and over random clusterings; empty without either."""
+
+
+class _Unseen(NamedTuple):
+    """Rows without the items that were seen in tuning."""
+
+    seeds: dict[tuple[RowKey, str], Seeds]
+    """The remaining items of each seed, by row and task. Rows are added when they are needed."""
+    comparisons: Comparisons
+    """Comparisons of these rows."""
 
 
 class Comparisons:
     """Estimates for rows on tasks, from the items of each seed by row and task."""
 
     def __init__(self, seeds: Mapping[tuple[RowKey, str], Seeds], plugins: Plugins) -> None:
-        self._seeds, self._plugins = seeds, plugins
-        self._scored: dict[
-            tuple[RowKey, str, tuple[str, ...]], tuple[dict[int, float], FloatArray]
-        ] = {}
+        self._seeds = seeds
+        self._plugins = plugins
+        # Caches of what several estimates need.
+        self._scores: dict[tuple[RowKey, str, tuple[str, ...]], _TaskScore] = {}
         self._compared: dict[tuple[RowKey, RowKey, tuple[str, ...]], Comparison] = {}
         self._dependence: dict[tuple[tuple[Hashable, ...], ...], Dependence] = {}
-        self._rest: dict[
-            tuple[tuple[str, frozenset[str]], ...],
-            tuple[dict[tuple[RowKey, str], Seeds], Comparisons],
-        ] = {}
+        self._unseen: dict[tuple[tuple[str, frozenset[str]], ...], _Unseen] = {}
 
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
         """Test whether the row has items on all of the tasks."""
@@ -262,30 +160,36 @@ class Comparisons:
         return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
-        """Estimate a row's mean over tasks; the interval of shares and areas stays between 0 and 1."""
-        own = [common([self._seeds[row, task]])[0] for task in tasks]
-        score, influences, over_seeds = self._scores(row, tasks, own)
-        if isnan(score.mean):
+        """Estimate a row's mean over tasks and its standard error.
+
+        The error is computed from the influences of the items (``Dependence.variance``), and from the variance over
+        seeds if there are several. The interval of shares and areas stays between 0 and 1.
+        """
+        seeds_by_task = [common([self._seeds[row, task]])[0] for task in tasks]
+        mean = self._mean(row, tasks, seeds_by_task)
+        if isnan(mean.score.mean):
             return UNDEFINED
-        items = [list(seeds.values()) for seeds in own]
-        dependence = self._dependence_on(tasks, items)
-        first = items[0][0]
+        items_by_task = [list(seeds.values()) for seeds in seeds_by_task]
+        dependence = self._dependence_of_tasks(tasks, items_by_task)
         labels = None
-        if len(tasks) == 1 and first.measure == "auc":
-            positive, n = float(np.sum(first.gold == 1)), len(first.ids)
-            effect = dependence.design_effect(influences)
-            labels = Labels(positive / effect, (n - positive) / effect)
+        if len(tasks) == 1 and items_by_task[0][0].measure == "auc":
+            labels = _labels(items_by_task[0][0], dependence.design_effect(mean.influences))
         estimate = PointEstimate(
-            score.mean,
-            (dependence.estimated(influences), *over_seeds),
-            groups=min(_groups_behind(of_task[0], dependence.groups) for of_task in items),
-            scale=_scale(items),
+            mean.score.mean,
+            (dependence.variance_with_df(mean.influences), *mean.seed_variances),
+            groups=min(_groups_behind(items[0], dependence.groups) for items in items_by_task),
+            scale=_scale(items_by_task),
             labels=labels,
         )
         return estimate if estimate.interval() else UNDEFINED
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
-        """Compare the means of two rows over tasks; the estimate is undefined where they share no item of a task."""
+        """Estimate the difference of the means of two rows over tasks, on the items that both rows have.
+
+        The error of the difference is that of a paired test: it is computed from the differences of the influences of
+        each item, and from the variances over seeds of either row. Differences of right answers are tested by the score
+        test (``paired_answers``), other ones by a t test. The estimate is undefined if the rows share no item of a task.
+        """
         key = row, over, tuple(tasks)
         if key not in self._compared:
             self._compared[key] = self._compare(row, over, tasks)
@@ -293,232 +197,307 @@ class Comparisons:
 
     def _compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
         aligned = self._align(row, over, tasks)
-        first, of_first, over_seeds = self._scores(row, tasks, aligned.first)
-        second, of_second, over_others = self._scores(over, tasks, aligned.second)
-        difference = first.mean - second.mean
-        # The same vectors but for the last bits do not differ.
-        difference = round(difference, 10)
-        n, left_out = aligned.n, aligned.left_out
+        first = self._mean(row, tasks, aligned.first)
+        second = self._mean(over, tasks, aligned.second)
+        # Rounding makes 0 of the difference of vectors that differ in their last bits only.
+        difference = round(first.score.mean - second.score.mean, 10)
         if isnan(difference):
-            return Comparison(n, left_out, first, second, UNDEFINED)
-        dependence = self._dependence_on(tasks, aligned.items)
-        variance = dependence.estimated(differences(of_first, of_second))
-        parts = (variance, *over_seeds, *over_others)
+            return Comparison(aligned.n, aligned.left_out, first.score, second.score, UNDEFINED)
+        dependence = self._dependence_of_tasks(tasks, aligned.items)
+        variance = dependence.variance_with_df(differences(first.influences, second.influences))
+        parts = (variance, *first.seed_variances, *second.seed_variances)
         estimate = PointEstimate(difference, parts, dependence.groups)
-        hits = all(own.hits for items in aligned.items for own in items)
-        if hits and (estimate.error > 0 or dependence.groups >= _FEWEST):
-            by_task = map(disagreement_of, aligned.first, aligned.second)
-            answers = answers_of(estimate, statistics.fmean(by_task))
+        are_answers = all(items.hits for items_of_task in aligned.items for items in items_of_task)
+        if are_answers and (estimate.error > 0 or dependence.groups >= _FEWEST_GROUPS):
+            disagreements = map(disagreement_of, aligned.first, aligned.second)
+            answers = answers_of(estimate, statistics.fmean(disagreements))
             estimate = replace(estimate, answers=answers)
-        return Comparison(n, left_out, first, second, estimate)
+        return Comparison(aligned.n, aligned.left_out, first.score, second.score, estimate)
 
     def _align(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> _Aligned:
-        """The items that two rows have in common, task by task."""
-        sides = [named_alike([self._seeds[row, task], self._seeds[over, task]]) for task in tasks]
-        first, second = zip(*map(common, sides), strict=True)
-        n = sum(len(items.ids) for seeds in first for items in list(seeds.values())[:1])
-        every = [
-            {name for seeds in side for items in seeds.values() for name in items.ids}
-            for side in sides
-        ]
-        return _Aligned(first, second, n, sum(map(len, every)) - n)
+        first: list[Seeds] = []
+        second: list[Seeds] = []
+        n = 0
+        n_of_either = 0
+        for task in tasks:
+            pair = named_alike([self._seeds[row, task], self._seeds[over, task]])
+            first_seeds, second_seeds = common(pair)
+            first.append(first_seeds)
+            second.append(second_seeds)
+            n += len(next(iter(first_seeds.values())).ids)
+            ids_of_either: set[str] = set()
+            ids_of_either.update(*(items.ids for items in _items_of(pair)))
+            n_of_either += len(ids_of_either)
+        return _Aligned(first, second, n, n_of_either - n)
 
     def basis(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Basis:
-        """Return what the difference of two rows, which have items in common, rests on."""
+        """Describe the items behind the difference of two rows, for a test of their equality.
+
+        The rows must have items in common.
+        """
         aligned = self._align(row, over, tasks)
-        _, of_first, _ = self._scores(row, tasks, aligned.first)
-        _, of_second, _ = self._scores(over, tasks, aligned.second)
-        dependence = self._dependence_on(tasks, aligned.items)
-        if not all(items.measure in SCORES for of_task in aligned.items for items in of_task):
-            return Basis(dependence.groups, 1.0, 0.0, False, inf, simulated=False)
-        differ = [
-            np.sign(difference_of(_ranked(first), _ranked(second)).round(_DIGITS))
-            for first, second in zip(aligned.first, aligned.second, strict=True)
-        ]
-        every = [items for of_task in aligned.items for items in of_task]
-        # One seed of each on one task, whose items count alike.
-        plain = len(every) == 1 + 1 and all(own.weights is None for own in every)
+        first = self._mean(row, tasks, aligned.first)
+        second = self._mean(over, tasks, aligned.second)
+        dependence = self._dependence_of_tasks(tasks, aligned.items)
+        all_items = [items for items_of_task in aligned.items for items in items_of_task]
+        if not all(items.measure in SCORES for items in all_items):
+            return Basis(
+                groups=dependence.groups,
+                differing=1.0,
+                effective_items=0.0,
+                independent_answers=False,
+                effect=inf,
+                simulated=False,
+            )
+        # 1 for each item on which the rows differ, 0 for the others. Differences below the digits are rounding.
+        differs = []
+        for first_seeds, second_seeds in zip(aligned.first, aligned.second, strict=True):
+            difference = difference_of(_with_ranks(first_seeds), _with_ranks(second_seeds))
+            differs.append(np.sign(difference.round(_DIGITS)))
+        # One task, one seed of either row, and items of equal weight.
+        single_pair = len(all_items) == 2 and all(items.weights is None for items in all_items)
+        independent_answers = (
+            single_pair and dependence.are_independent and all(items.hits for items in all_items)
+        )
+        influences = differences(first.influences, second.influences)
         return Basis(
-            items=dependence.groups,
-            differing=float(np.mean(dependence.by_unit(differ) > 0)),
-            carrying=dependence.carrying(differences(of_first, of_second)),
-            counted=plain and dependence.are_independent and all(own.hits for own in every),
-            effect=largest_effect(every) if plain else inf,
+            groups=dependence.groups,
+            differing=float(np.mean(dependence.by_unit(differs) > 0)),
+            effective_items=dependence.effective_items(influences),
+            independent_answers=independent_answers,
+            effect=largest_effect(all_items) if single_pair else inf,
             simulated=True,
         )
 
     def covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
         """Estimate the covariance of the means of rows over tasks, shape (rows, rows).
 
-        Equal items of several tasks count as one; other items are independent here, also those that share texts, and
-        so are rows with other items than the first row.
+        The covariance of two rows is the sum over items of the products of their influences. Equal items of several
+        tasks count as one; items that share texts are treated as independent. A row with other items than the first row
+        is treated as independent of all others.
         """
         covariance = np.diag([self.estimate(row, tasks).error ** 2 for row in rows])
-        alike = [i for i, row in enumerate(rows) if self._has_same_items(row, rows[0], tasks)]
-        covariance[np.ix_(alike, alike)] = self._covariance([rows[i] for i in alike], tasks)
+        same_items = [
+            index for index, row in enumerate(rows) if self._has_same_items(row, rows[0], tasks)
+        ]
+        rows_with_same_items = [rows[index] for index in same_items]
+        block = self._covariance_on_same_items(rows_with_same_items, tasks)
+        covariance[np.ix_(same_items, same_items)] = block
         return np.nan_to_num(covariance)
 
     def _has_same_items(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> bool:
-        return all(
-            len({frozenset(items.ids) for of in (row, other) for items in self.items(of, task)})
-            == 1
-            for task in tasks
-        )
+        for task in tasks:
+            items_of_both = [*self.items(row, task), *self.items(other, task)]
+            if len({frozenset(items.ids) for items in items_of_both}) != 1:
+                return False
+        return True
 
-    def _covariance(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
+    def _covariance_on_same_items(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
         aligned = [common(named_alike([self._seeds[row, task] for row in rows])) for task in tasks]
-        representatives = [_representative(_items_of(of_task)) for of_task in aligned]
-        dependence = self._dependence_of(tasks, representatives)
-        by_unit: list[FloatArray] = []
-        over_seeds: list[float] = []
+        items_by_task = [_items_of(rows_on_task) for rows_on_task in aligned]
+        dependence = self._dependence_of_tasks(tasks, items_by_task)
+        influences_by_unit: list[FloatArray] = []
+        seed_variances: list[float] = []
         for index, row in enumerate(rows):
-            own = [of_task[index] for of_task in aligned]
-            _, influences, variances = self._scores(row, tasks, own)
-            by_unit.append(dependence.by_unit(influences))
-            over_seeds.append(sum(variance for variance, _ in variances))
-        effects = np.array(by_unit)
-        covariance: FloatArray = effects @ effects.T + np.diag(over_seeds)
+            mean = self._mean(row, tasks, [rows_on_task[index] for rows_on_task in aligned])
+            influences_by_unit.append(dependence.by_unit(mean.influences))
+            seed_variances.append(sum(variance for variance, _ in mean.seed_variances))
+        influences = np.array(influences_by_unit)
+        covariance: FloatArray = influences @ influences.T + np.diag(seed_variances)
         return covariance
 
     def compare_unseen(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Unseen | None:
-        """Compare two rows on the items without a text of either's tuning corpus; ``None`` where those are all."""
+        """Compare two rows on the items that have no text of either row's tuning corpus.
+
+        Returns:
+            The comparison, without numbers if it is undefined; ``None`` if no item was seen.
+        """
         seen: dict[str, set[str]] = {}
-        named: dict[tuple[RowKey, str], Seeds] = {}
+        seeds: dict[tuple[RowKey, str], Seeds] = {}
         n = 0
         n_seen = 0
         for task in tasks:
-            sides = named_alike([self._seeds[row, task], self._seeds[over, task]])
-            named[row, task], named[over, task] = sides
-            both = [items for seeds in sides for items in seeds.values()]
-            seen[task] = set().union(*(items.seen for items in both))
-            shared = set(both[0].ids).intersection(*(items.ids for items in both[1:]))
-            n += len(shared)
-            n_seen += len(shared & seen[task])
-        if not n_seen:
+            pair = named_alike([self._seeds[row, task], self._seeds[over, task]])
+            seeds[row, task], seeds[over, task] = pair
+            all_items = _items_of(pair)
+            seen[task] = set().union(*(items.seen for items in all_items))
+            common_ids = set(all_items[0].ids)
+            common_ids.intersection_update(*(items.ids for items in all_items[1:]))
+            n += len(common_ids)
+            n_seen += len(common_ids & seen[task])
+        if n_seen == 0:
             return None
         share = n_seen / n
-        rest = self._without(seen, named)
-        if not all(
-            items.ids for side in (row, over) for t in tasks for items in rest.items(side, t)
-        ):
-            return Unseen(share)
-        estimate = rest.compare(row, over, tasks).estimate
+        comparisons = self._without(seen, seeds)
+        for side in (row, over):
+            for task in tasks:
+                if not all(items.ids for items in comparisons.items(side, task)):
+                    return Unseen(share)
+        estimate = comparisons.compare(row, over, tasks).estimate
         if estimate.p is None:
             return Unseen(share)
         return Unseen(share, estimate.value, estimate.interval(), estimate.p)
 
     def _without(
-        self, seen: Mapping[str, set[str]], named: Mapping[tuple[RowKey, str], Seeds]
+        self, seen: Mapping[str, set[str]], seeds: Mapping[tuple[RowKey, str], Seeds]
     ) -> Comparisons:
-        """Comparisons of rows without some items of each task; those without the same items share their work."""
+        """Return comparisons of rows without the items that were seen on each task.
+
+        Pairs of rows with the same seen items share one object, so that each row is scored once.
+        """
         key = tuple((task, frozenset(ids)) for task, ids in seen.items())
-        if key not in self._rest:
-            kept: dict[tuple[RowKey, str], Seeds] = {}
-            self._rest[key] = kept, Comparisons(kept, self._plugins)
-        kept, comparisons = self._rest[key]
-        for (row, task), seeds in named.items():
-            if (row, task) not in kept:
-                kept[row, task] = {seed: own.without(seen[task]) for seed, own in seeds.items()}
-        return comparisons
+        if key not in self._unseen:
+            unseen_seeds: dict[tuple[RowKey, str], Seeds] = {}
+            self._unseen[key] = _Unseen(unseen_seeds, Comparisons(unseen_seeds, self._plugins))
+        unseen = self._unseen[key]
+        for (row, task), row_seeds in seeds.items():
+            if (row, task) not in unseen.seeds:
+                unseen.seeds[row, task] = {
+                    seed: items.without(seen[task]) for seed, items in row_seeds.items()
+                }
+        return unseen.comparisons
 
-    def _scores(
-        self, row: RowKey, tasks: Sequence[str], own: Sequence[Seeds]
-    ) -> tuple[SeedMean, list[FloatArray], list[Variance]]:
-        """A row's mean over tasks, each item's influence on it, and the variance over seeds where there are several."""
-        scored = [self._score(row, task, seeds) for task, seeds in zip(tasks, own, strict=True)]
-        counts = [len(scores) for scores, _ in scored]
-        shifts: dict[int, float] = {}  # of the mean, by each seed
-        for scores, n in ((scores, len(scores)) for scores, _ in scored if len(scores) > 1):
-            mean, scale = statistics.fmean(scores.values()), 1 / sqrt(n * (n - 1)) / len(tasks)
-            for seed, score in scores.items():
-                shifts[seed] = shifts.get(seed, 0) + scale * (score - mean)
+    def _mean(self, row: RowKey, tasks: Sequence[str], seeds_by_task: Sequence[Seeds]) -> _Mean:
+        """Average a row's scores over seeds and tasks, and estimate how the mean varies with the seeds.
+
+        With one set of n seeds on all tasks, the variance of the mean over seeds is the sample variance of the seeds'
+        averages over tasks, divided by n. Tasks with seeds of their own add separate variances.
+
+        Args:
+            row: the row.
+            tasks: names of the tasks.
+            seeds_by_task: the row's items on each task, possibly not all that are stored.
+        """
+        scores = [
+            self._score(row, task, seeds) for task, seeds in zip(tasks, seeds_by_task, strict=True)
+        ]
+        seed_counts = [len(score.by_seed) for score in scores]
+        # The deviation of each seed from the mean of a task, scaled so that the squares sum to the variance of the
+        # mean. A seed shifts its scores on all tasks together: its deviations are added before they are squared.
+        shifts: dict[int, float] = {}
+        for score in scores:
+            n_seeds = len(score.by_seed)
+            if n_seeds == 1:
+                continue
+            task_mean = statistics.fmean(score.by_seed.values())
+            scale = 1 / sqrt(n_seeds * (n_seeds - 1)) / len(tasks)
+            for seed, value in score.by_seed.items():
+                shifts[seed] = shifts.get(seed, 0) + scale * (value - task_mean)
         variance = sum(shift**2 for shift in shifts.values())
-        alike = min(counts) > 1 and all(
-            scores.keys() == scored[0][0].keys() for scores, _ in scored
-        )
-        mean = statistics.fmean(statistics.fmean(scores.values()) for scores, _ in scored)
-        over_seeds = [(variance, min(n for n in counts if n > 1) - 1.0)] if shifts else []
-        over_seeds += _over_runs(own)
-        seed_mean = SeedMean(mean, sqrt(variance * counts[0]) if alike else None, min(counts))
-        return seed_mean, [influences / len(tasks) for _, influences in scored], over_seeds
 
-    def _score(self, row: RowKey, task: str, seeds: Seeds) -> tuple[dict[int, float], FloatArray]:
-        """A row's score on a task by seed, and the mean of the items' influences."""
-        key = row, task, next(iter(seeds.values())).ids
-        if key not in self._scored:
-            scores = {seed: score_on(items, self._plugins) for seed, items in seeds.items()}
-            influences = [np.full(len(key[2]), nan)]
-            if not any(map(isnan, scores.values())):
+        seed_variances: list[Variance] = []
+        if shifts:
+            fewest_seeds = min(n for n in seed_counts if n > 1)
+            seed_variances.append((variance, fewest_seeds - 1.0))
+        seed_variances += _variances_over_clusterings(seeds_by_task)
+
+        # There is a standard deviation over seeds if all tasks have the same ones, and more than one.
+        sd = None
+        same_seeds = all(score.by_seed.keys() == scores[0].by_seed.keys() for score in scores)
+        if same_seeds and min(seed_counts) > 1:
+            sd = sqrt(variance * seed_counts[0])
+        mean = statistics.fmean(statistics.fmean(score.by_seed.values()) for score in scores)
+        influences = [score.influences / len(tasks) for score in scores]
+        return _Mean(SeedMean(mean, sd, min(seed_counts)), influences, seed_variances)
+
+    def _score(self, row: RowKey, task: str, seeds: Seeds) -> _TaskScore:
+        ids = next(iter(seeds.values())).ids
+        key = row, task, ids
+        if key not in self._scores:
+            by_seed = {seed: score_on(items, self._plugins) for seed, items in seeds.items()}
+            influences = [np.full(len(ids), nan)]
+            if not any(isnan(score) for score in by_seed.values()):
                 influences = [influence(items, self._plugins) for items in seeds.values()]
-            self._scored[key] = scores, np.mean(influences, axis=0)
-        return self._scored[key]
+            self._scores[key] = _TaskScore(by_seed, np.mean(influences, axis=0))
+        return self._scores[key]
 
-    def _dependence_on(
-        self, tasks: Sequence[str], items: Sequence[Sequence[ItemScores]]
+    def _dependence_of_tasks(
+        self, tasks: Sequence[str], items_by_task: Sequence[Sequence[ItemScores]]
     ) -> Dependence:
-        """What the items of tasks share, which is known from any encoder."""
-        return self._dependence_of(tasks, [_representative(of_task) for of_task in items])
-
-    def _dependence_of(self, tasks: Sequence[str], items: Sequence[ItemScores]) -> Dependence:
+        """Return the dependence between the items of tasks, of which any encoder's items tell."""
+        representatives = [_best_described(items) for items in items_by_task]
         key = tuple(
-            (task, own.ids, own.shared is None, own.content is None)
-            for task, own in zip(tasks, items, strict=True)
+            (task, items.ids, items.shared is None, items.content is None)
+            for task, items in zip(tasks, representatives, strict=True)
         )
         if key not in self._dependence:
-            self._dependence[key] = Dependence(items)
+            self._dependence[key] = Dependence(representatives)
         return self._dependence[key]
 
 
-def _over_runs(tasks: Sequence[Seeds]) -> list[Variance]:
-    """The variances of a mean over tasks from random clusterings, of tasks with one seed: several seeds vary by them too."""
-    found = [
-        variance_over_runs(items) for seeds in tasks if len(seeds) == 1 for items in seeds.values()
-    ]
-    return [(variance / len(tasks) ** 2, df) for variance, df in filter(None, found)]
+def _variances_over_clusterings(seeds_by_task: Sequence[Seeds]) -> list[Variance]:
+    """Return the variances of a mean over tasks that are due to random clusterings.
+
+    Only tasks with one seed have one: of several seeds, the variance over seeds has that over clusterings in it.
+    """
+    variances: list[Variance] = []
+    for seeds in seeds_by_task:
+        if len(seeds) > 1:
+            continue
+        for items in seeds.values():
+            variance_with_df = variance_over_runs(items)
+            if variance_with_df:
+                variance, df = variance_with_df
+                variances.append((variance / len(seeds_by_task) ** 2, df))
+    return variances
 
 
-def _scale(tasks: Sequence[Sequence[ItemScores]]) -> Scale:
-    """The scale of a mean over tasks, from the items of each seed."""
-    shares = [all(items.hits for items in seeds) for seeds in tasks]
-    areas = [seeds[0].measure in ("auc", "ap") for seeds in tasks]
-    if all(shares):
-        return "share"
-    return "area" if all(np.logical_or(shares, areas)) else "plain"
+def _labels(items: ItemScores, design_effect: float) -> Labels:
+    """Return how many independent items of either label the items of an area under the ROC curve are worth."""
+    positive = float(np.sum(items.gold == 1))
+    negative = len(items.ids) - positive
+    return Labels(positive / design_effect, negative / design_effect)
+
+
+def _scale(items_by_task: Sequence[Sequence[ItemScores]]) -> Scale:
+    """Return the scale of a mean over tasks; ``items_by_task`` holds the items of all seeds."""
+    are_shares = True
+    for items in items_by_task:
+        is_share = all(seed_items.hits for seed_items in items)
+        is_area = items[0].measure in ("auc", "ap")
+        if not (is_share or is_area):
+            return "plain"
+        are_shares = are_shares and is_share
+    return "share" if are_shares else "area"
 
 
 def _groups_behind(items: ItemScores, groups: float) -> float:
-    """Number of the groups of items that a score of 0 or 1 rests on: of an area those of the rarer label."""
-    positive = float(np.mean(items.gold == 1))
+    """Return the number of item groups that decide whether a score is 0 or 1: of an area those of the rarer label."""
+    positive_share = float(np.mean(items.gold == 1))
     if items.measure == "auc":
-        return groups * min(positive, 1 - positive)
-    return groups * positive if items.measure == "ap" else groups
+        return groups * min(positive_share, 1 - positive_share)
+    if items.measure == "ap":
+        return groups * positive_share
+    return groups
 
 
 def largest_effect(items: Sequence[ItemScores]) -> float:
-    """Return how often the share of items that differ a difference of scores can be; infinite where unknown.
+    """Return the largest difference of two scores, divided by the share of items that differ; infinite if unknown.
 
-    Of means of values between 0 and 1 it is that share at most. An item has at most six times its share of Spearman's
-    correlation, and its share among the items of its label of an area under the ROC curve.
+    It is 1 for means of values between 0 and 1. Spearman's correlation changes by at most six times the share of items.
+    An area under the ROC curve changes by at most the share of the items among those of their label.
     """
     first = items[0]
-    if all(own.bounded for own in items):
+    if all(seed_items.bounded for seed_items in items):
         return 1.0
     if first.statistic == "spearman":
         return 6.0
     if first.measure == "auc":
-        positive = float(np.mean(first.gold == 1))
-        return 1 / min(positive, 1 - positive)
+        positive_share = float(np.mean(first.gold == 1))
+        return 1 / min(positive_share, 1 - positive_share)
     return inf
 
 
-def _ranked(seeds: Seeds) -> Seeds:
-    """The items with ranks for values, on which alone all scores but means depend."""
+def _with_ranks(seeds: Seeds) -> Seeds:
+    """Replace the values of items by their ranks, on which all scores but means depend."""
     from scipy.stats import rankdata
 
-    return {
-        seed: items if items.statistic == MEAN else replace(items, values=rankdata(items.values))
-        for seed, items in seeds.items()
-    }
+    ranked: dict[int, ItemScores] = {}
+    for seed, items in seeds.items():
+        if items.statistic != MEAN:
+            items = replace(items, values=rankdata(items.values))
+        ranked[seed] = items
+    return ranked
 
 
 def differences(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> list[FloatArray]:
@@ -528,51 +507,49 @@ def differences(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> li
 
 def difference_of(first: Seeds, second: Seeds) -> FloatArray:
     """Return how far the values of two encoders differ, each the mean over its seeds, shape (items,)."""
-    one, other = (
-        np.mean([items.values for items in seeds.values()], axis=0) for seeds in (first, second)
-    )
-    difference: FloatArray = np.abs(one - other)
+    first_values = np.mean([items.values for items in first.values()], axis=0)
+    second_values = np.mean([items.values for items in second.values()], axis=0)
+    difference: FloatArray = np.abs(first_values - second_values)
     return difference
 
 
 def disagreement_of(first: Seeds, second: Seeds) -> float:
     """Return the mean over items of how far the answers of two encoders differ, each the mean over its seeds."""
-    (items, *_) = first.values()
+    items = next(iter(first.values()))
     return float(difference_of(first, second) @ items.shares)
 
 
 def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
     """Return answers to independent questions that have the same difference, error and disagreement.
 
-    Independent items of one seed are such questions themselves. n questions of which a share q is answered by one
-    encoder alone, with a difference d, have the error sqrt((q - d²) / n). Without an error, which identical answers do
-    not have, n is the number of groups of items.
+    If a share q of n independent questions is answered by only one of two encoders, and the difference of their shares
+    of right answers is d, then its standard error is sqrt((q - d²) / n). This is solved for n. Independent items of one
+    seed are themselves such questions. Without an error, as for identical answers, n is the number of groups of items.
 
     Args:
         difference: of two shares of right answers.
-        disagreement: the share of items that one of the encoders alone answers.
+        disagreement: the share of items that only one of the encoders answers.
     """
     d = difference.value
-    spread = disagreement - d**2
+    variance_of_answer = disagreement - d**2
     n = difference.groups
-    if difference.error > 0 and spread > 0:
+    if difference.error > 0 and variance_of_answer > 0:
         # The error of G groups was estimated with G - 1 in place of G.
-        groups = max(_FEWEST, difference.groups)
-        n = spread / difference.error**2 * groups / (groups - 1)
-    wins, losses = (max(0.0, n * (disagreement + sign * d) / 2) for sign in (1, -1))
+        groups = max(_FEWEST_GROUPS, difference.groups)
+        n = variance_of_answer / difference.error**2 * groups / (groups - 1)
+    wins = max(0.0, n * (disagreement + d) / 2)
+    losses = max(0.0, n * (disagreement - d) / 2)
     return Answers(wins, losses, n)
 
 
-_DIGITS = 9
-"""Digits of values of items; the others are errors of rounding."""
-_FEWEST = 2
-"""The least number of groups of items that say something about their variance."""
+def _best_described(items: Sequence[ItemScores]) -> ItemScores:
+    """Return the items of which most is stored: their contents, and what they share."""
+    return max(
+        items,
+        key=lambda seed_items: (seed_items.content is not None, seed_items.shared is not None),
+    )
 
 
-def _representative(encoders: Sequence[ItemScores]) -> ItemScores:
-    """The items of an encoder that knows most of them: their contents, and what they share."""
-    return max(encoders, key=lambda own: (own.content is not None, own.shared is not None))
-
-
-def _items_of(encoders: Sequence[Seeds]) -> list[ItemScores]:
+def _items_of(encoders: Iterable[Seeds]) -> list[ItemScores]:
+    """Return the items of all seeds of all encoders."""
     return [items for seeds in encoders for items in seeds.values()]

@@ -1,7 +1,8 @@
-"""Whether two encoders are equal within a margin: two one-sided tests, where simulation holds them.
+"""Tests whether two encoders are equal within a margin: two one-sided tests (Schuirmann 1987), each at 2.5 %.
 
-Each test is at 2.5 %. Rare gains on one side make intervals too short: a difference must rest on enough items, and the
-fewer they are the wider it is (``benchmarks/calibration.py``).
+Intervals are too short if few items make the whole difference. A difference must therefore rest on enough items, and
+their number limits the degrees of freedom. The rules are those for which ``benchmarks/calibration.py`` finds that the
+tests hold their level.
 """
 
 from __future__ import annotations
@@ -15,37 +16,38 @@ from mirrorbench.reports.statistics.estimates import PointEstimate
 from mirrorbench.reports.table import Equality
 
 FEWEST = 20
-"""Fewest independent items of equal influence on which a difference must rest, in each task."""
+"""Fewest effective items on which a difference must rest, in each task (``Basis.effective_items``)."""
 MANY = 300
-"""Fewest independent items of which none differs that say something about others."""
+"""Fewest independent items from which equality can follow if the encoders differ on none of them."""
 SCORES = frozenset({"mean", "spearman", "auc", "ap"})
-"""Scores for which the tests were simulated."""
+"""Scores for which simulations confirm the tests."""
 
 
 @dataclass(frozen=True)
 class Basis:
-    """What the difference of two encoders rests on.
+    """The items behind the difference of two encoders.
 
     Attributes:
-        items: number of independent items.
+        groups: number of independent groups of items; that of the items if all are independent.
         differing: share of the items on which the encoders differ.
-        carrying: number of independent items of equal influence that would vary as the items do; of several tasks the
-            fewest.
-        counted: whether all are right or wrong answers of one seed to independent items of one task.
-        effect: largest difference of the scores, in shares of items that differ; infinite where that is unknown, as with several tasks or seeds.
+        effective_items: number of independent items of equal influence that would vary as the items do; the smallest of
+            several tasks (``Dependence.effective_items``).
+        independent_answers: whether all are right or wrong answers of one seed to independent items of one task.
+        effect: largest difference of two scores, divided by the share of items that differ; infinite if unknown, as with
+            several tasks or seeds.
         simulated: whether the scores are among ``SCORES``.
     """
 
-    items: float
+    groups: float
     differing: float
-    carrying: float
-    counted: bool
+    effective_items: float
+    independent_answers: bool
     effect: float
     simulated: bool
 
 
 def asked_for(margin: float | None) -> Equality | None:
-    """Return an equality to test; ``None`` without a margin.
+    """Return the equality to test for a user's margin; ``None`` without a margin.
 
     Raises:
         UsageError: the margin is not between 0 and 1.
@@ -64,42 +66,49 @@ def asked_for(margin: float | None) -> Equality | None:
 def equality_within(estimate: PointEstimate, basis: Basis, margin: float) -> Equality:
     """Test whether a difference is smaller than a margin, in either direction.
 
-    The p-value is that of two one-sided tests, doubled, or of the bound by the items that differ, if that is
-    significant. It is ``None``, with the reason, where the items cannot say.
+    The p-value is twice the larger one of two one-sided tests against ``-margin`` and ``margin`` (Schuirmann 1987). If
+    the share of items that differ alone bounds the difference significantly, the p-value of this bound is used where it
+    is smaller. The p-value is ``None``, with the reason, if the score was not simulated or the items do not suffice.
 
     Args:
         estimate: of the difference.
-        basis: what it rests on.
+        basis: the items behind it.
         margin: above 0, in the unit of the score.
     """
     if not basis.simulated:
         return Equality(margin, why_not="is not tested for this score")
-    n = round(basis.items)
+    n = round(basis.groups)
     if basis.differing == 0 and n < MANY:
         why_not = f"these items cannot say: no item differs, of fewer than {MANY}"
         return Equality(margin, why_not=why_not)
     p = None
-    if basis.counted and basis.differing > 0:
+    if basis.independent_answers and basis.differing > 0:
         p = estimate.p_within(margin, estimate.df)
-    elif basis.carrying >= FEWEST:
-        # Gains of few items vary as the number of those items does.
-        p = estimate.p_within(margin, min(estimate.df, basis.carrying - 1))
-    bound = _p_of_bound(basis, n, margin)
-    if bound < 1 - LEVEL:
-        p = bound if p is None else min(p, bound)
+    elif basis.effective_items >= FEWEST:
+        # The error of a difference that rests on few items is itself known from no more than these.
+        df = min(estimate.df, basis.effective_items - 1)
+        p = estimate.p_within(margin, df)
+    p_of_bound = _p_of_bound(basis, n, margin)
+    if p_of_bound < 1 - LEVEL:
+        p = p_of_bound if p is None else min(p, p_of_bound)
     if p is None:
-        carrying = round(basis.carrying)
-        items = f"about {carrying} {'item' if carrying == 1 else 'items'}, fewer than {FEWEST}"
-        if basis.differing == 0:
-            items = "items of which none differs"
-        return Equality(margin, why_not=f"these items cannot say: it rests on {items}")
+        return Equality(margin, why_not=_too_few_items(basis))
     return Equality(margin, p)
 
 
-def _p_of_bound(basis: Basis, n: int, margin: float) -> float:
-    """The level at which the largest difference that the share of differing items allows is the margin.
+def _too_few_items(basis: Basis) -> str:
+    if basis.differing == 0:
+        return "these items cannot say: it rests on items of which none differs"
+    n = round(basis.effective_items)
+    noun = "item" if n == 1 else "items"
+    return f"these items cannot say: it rests on about {n} {noun}, fewer than {FEWEST}"
 
-    That share is at most the upper end of Clopper and Pearson's interval.
+
+def _p_of_bound(basis: Basis, n: int, margin: float) -> float:
+    """Return the two-sided p-value at which the share of differing items bounds the difference by the margin.
+
+    The difference is at most ``basis.effect`` times the true share of items that differ. Its upper confidence limit is
+    that of Clopper and Pearson (1934), from the number of differing ones among n independent items.
     """
     from scipy.special import betaincc
 

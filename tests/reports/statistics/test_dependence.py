@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.reports.statistics.comparisons import Comparisons, Dependence, units_of
+from mirrorbench.reports.statistics.comparisons import Comparisons
+from mirrorbench.reports.statistics.dependence import Dependence, units_of
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 
 SHARED = np.array([[0, 1], [1, 2], [3, -1], [-1, -1], [0, 2], [4, 5], [4, 5], [5, 6]], np.int32)

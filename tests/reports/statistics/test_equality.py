@@ -19,7 +19,7 @@ from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.reports.statistics.paired_answers import score_interval
 
 Rows = dict[tuple[Hashable, str], Mapping[int, ItemScores]]
-MANY_ITEMS = Basis(1000, 0.5, 500, counted=False, effect=inf, simulated=True)
+MANY_ITEMS = Basis(1000, 0.5, 500, independent_answers=False, effect=inf, simulated=True)
 ESTIMATE = PointEstimate(0.003, ((0.002**2, 499.0),))
 
 
@@ -52,14 +52,14 @@ def test_p_is_that_of_two_one_sided_t_tests_doubled() -> None:
 
 def test_answers_to_independent_items_are_tested_by_the_score_test() -> None:
     estimate = PointEstimate(0.01, ((0.005**2, 399.0),), 400, answers=Answers(6, 2, 400))
-    few = replace(MANY_ITEMS, carrying=8, counted=True)
+    few = replace(MANY_ITEMS, effective_items=8, independent_answers=True)
     low, high = score_interval(6, 2, 400, 0.95, 399)
     for margin, shown in ((high + 0.001, True), (high - 0.001, False)):
         found = equality_within(estimate, few, margin).p
         assert found is not None
         assert (found < 0.05) == shown
     assert low > -high
-    dependent = equality_within(estimate, replace(few, counted=False), 0.05)
+    dependent = equality_within(estimate, replace(few, independent_answers=False), 0.05)
     assert (dependent.p, dependent.why_not) == (
         None,
         "these items cannot say: it rests on about 8 items, fewer than 20",
@@ -68,7 +68,8 @@ def test_answers_to_independent_items_are_tested_by_the_score_test() -> None:
 
 def test_few_items_that_carry_a_difference_have_few_degrees_of_freedom() -> None:
     few, many = (
-        equality_within(ESTIMATE, replace(MANY_ITEMS, carrying=n), 0.008).p for n in (FEWEST, 400)
+        equality_within(ESTIMATE, replace(MANY_ITEMS, effective_items=n), 0.008).p
+        for n in (FEWEST, 400)
     )
     assert few is not None
     assert many is not None
@@ -78,7 +79,7 @@ def test_few_items_that_carry_a_difference_have_few_degrees_of_freedom() -> None
 
 def test_share_of_items_that_differ_bounds_a_mean() -> None:
     """The upper end of Clopper and Pearson's 95 % interval is the margin where p is .05."""
-    rare = replace(MANY_ITEMS, items=2000, differing=0.005, carrying=4, effect=1)
+    rare = replace(MANY_ITEMS, groups=2000, differing=0.005, effective_items=4, effect=1)
     upper = stats.binomtest(10, 2000).proportion_ci(0.95, "exact").high
     assert equality_within(ESTIMATE, rare, upper * 1.0001).p == pytest.approx(0.05, rel=0.01)
     assert equality_within(ESTIMATE, rare, upper * 0.99).p is None
@@ -89,9 +90,9 @@ def test_share_of_items_that_differ_bounds_a_mean() -> None:
 
 def test_identical_predictions_say_nothing_of_few_items() -> None:
     same = PointEstimate(0.0, ((0.0, 1.0),))
-    basis = replace(MANY_ITEMS, differing=0.0, carrying=0.0, effect=1)
+    basis = replace(MANY_ITEMS, differing=0.0, effective_items=0.0, effect=1)
     few, many, other = (
-        equality_within(same, replace(basis, items=n, effect=effect), 0.02)
+        equality_within(same, replace(basis, groups=n, effect=effect), 0.02)
         for n, effect in ((299, 1), (300, 1), (300, inf))
     )
     assert (few.p, few.why_not) == (
@@ -123,22 +124,22 @@ def test_basis_counts_items_that_differ_and_those_that_carry_the_difference(
     values = np.random.default_rng(2).random(1000) / 2
     gains = np.where(np.arange(1000) < 40, 0.1, 1e-12)
     found = basis_of(scored(values + gains), scored(values), plugins)
-    assert found.items == pytest.approx(1000)
+    assert found.groups == pytest.approx(1000)
     assert found.differing == 0.04
-    assert found.carrying == pytest.approx(40, rel=0.1)
-    assert (found.effect, found.counted) == (1, False)
+    assert found.effective_items == pytest.approx(40, rel=0.1)
+    assert (found.effect, found.independent_answers) == (1, False)
     gains[:4] = 0.5
-    assert basis_of(scored(values + gains), scored(values), plugins).carrying < 12
+    assert basis_of(scored(values + gains), scored(values), plugins).effective_items < 12
     right = (values < 0.3).astype(float)
-    assert basis_of(scored(right), scored(1 - right), plugins).counted
+    assert basis_of(scored(right), scored(1 - right), plugins).independent_answers
     pairs = np.repeat(np.arange(500), 2)[:, None].astype(np.int32)
     twice = [
         replace(scored(np.repeat(own[:500], 2)), shared=pairs) for own in (values + gains, values)
     ]
     once = basis_of(scored((values + gains)[:500]), scored(values[:500]), plugins)
     both = basis_of(twice[0], twice[1], plugins)
-    assert both.carrying == pytest.approx(once.carrying, rel=0.01)
-    assert both.items == pytest.approx(500)
+    assert both.effective_items == pytest.approx(once.effective_items, rel=0.01)
+    assert both.groups == pytest.approx(500)
 
 
 def test_tasks_seeds_and_weights_have_no_bound(plugins: Plugins) -> None:
@@ -154,7 +155,7 @@ def test_tasks_seeds_and_weights_have_no_bound(plugins: Plugins) -> None:
     )
     for rows in cases:
         found = Comparisons(rows, plugins).basis("A", "B", ["t"])
-        assert (found.effect, found.counted) == (inf, False)
+        assert (found.effect, found.independent_answers) == (inf, False)
     few = replace(scored(np.where(np.arange(400) < 3, 1 - right, right)), units=())
     tasks: Rows = {
         ("A", "t"): {0: replace(one, units=tuple(f"t{n}" for n in range(400)))},
@@ -163,8 +164,8 @@ def test_tasks_seeds_and_weights_have_no_bound(plugins: Plugins) -> None:
         ("B", "u"): {0: replace(few, units=tuple(f"u{n}" for n in range(400)))},
     }
     found = Comparisons(tasks, plugins).basis("A", "B", ["t", "u"])
-    assert (found.effect, found.counted) == (inf, False)
-    assert found.carrying < 5
+    assert (found.effect, found.independent_answers) == (inf, False)
+    assert found.effective_items < 5
 
 
 def test_largest_effects_of_items_on_scores_hold(plugins: Plugins) -> None:
