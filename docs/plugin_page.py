@@ -66,6 +66,7 @@ PURPOSES = {
     "reports.selection": "tables of papers",
     "reports.statistics.comparisons": "comparisons",
     "reports.statistics.estimates": "corrected p-values",
+    "reports.statistics.influence": "influences of items",
     "reports.statistics.items": "scores of items",
     "reports.table": "tables",
     "runs.registry": "plugins and names of tasks",

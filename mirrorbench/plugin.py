@@ -158,7 +158,8 @@ if TYPE_CHECKING:
     from mirrorbench.reports.selection import Layout
     from mirrorbench.reports.statistics.comparisons import Comparison, Comparisons
     from mirrorbench.reports.statistics.estimates import holm
-    from mirrorbench.reports.statistics.items import ItemScores, influence, item_scores
+    from mirrorbench.reports.statistics.influence import influence
+    from mirrorbench.reports.statistics.items import ItemScores, item_scores
     from mirrorbench.reports.table import DIGITS, Column, Row, Score, Table, TaskSource, to_object
     from mirrorbench.storage.cache import CACHE_FOLDERS, STATEMENT, Cache
     from mirrorbench.runs.cells import Cell, CellGroup

@@ -14,12 +14,12 @@ from mirrorbench.own_data.clustering import labels_of_most
 from mirrorbench.own_data.in_use import InUse
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
 from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.reports.statistics.influence import influence
 from mirrorbench.reports.statistics.items import (
     CLUSTERS,
     MEAN,
     ItemScores,
     common,
-    influence,
     item_scores,
     named_alike,
 )

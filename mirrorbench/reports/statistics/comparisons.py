@@ -24,15 +24,15 @@ from mirrorbench.reports.statistics.estimates import (
     Scale,
     Variance,
 )
+from mirrorbench.reports.statistics.influence import influence
 from mirrorbench.reports.statistics.items import (
     MEAN,
     FloatArray,
     ItemScores,
     common,
-    influence,
     named_alike,
     score_on,
-    variance_over_runs,
+    variance_over_clusterings,
 )
 from mirrorbench.reports.table import Unseen
 
@@ -435,7 +435,7 @@ def _variances_over_clusterings(seeds_by_task: Sequence[Seeds]) -> list[Variance
         if len(seeds) > 1:
             continue
         for items in seeds.values():
-            variance_with_df = variance_over_runs(items)
+            variance_with_df = variance_over_clusterings(items)
             if variance_with_df:
                 variance, df = variance_with_df
                 variances.append((variance / len(seeds_by_task) ** 2, df))

@@ -14,12 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.reports.statistics.estimates import Variance
-from mirrorbench.reports.statistics.items import (
-    FloatArray,
-    ItemScores,
-    as_of_sample,
-    expected_squares,
+from mirrorbench.reports.statistics.influence import (
+    corrected_for_sample_size,
+    mean_squares_by_sample,
 )
+from mirrorbench.reports.statistics.items import FloatArray, ItemScores
 from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
 
 if TYPE_CHECKING:
@@ -82,7 +81,7 @@ class Dependence:
         return max(1.0, variances.dependent / variances.independent)
 
     def _variances(self, influences: Sequence[FloatArray]) -> _Variances:
-        scaled = list(map(as_of_sample, self._tasks, influences))
+        scaled = list(map(corrected_for_sample_size, self._tasks, influences))
         scaled_for_groups = [
             values * correction
             for values, correction in zip(scaled, self._group_corrections, strict=True)
@@ -97,7 +96,7 @@ class Dependence:
 
         The squared influences of items are replaced by their mean over the sample that the items are from.
         """
-        expected = list(map(expected_squares, self._tasks, influences))
+        expected = list(map(mean_squares_by_sample, self._tasks, influences))
         return max(1.0, self._count_groups(expected) - 1)
 
     def variance_with_df(self, influences: Sequence[FloatArray]) -> Variance:
@@ -198,7 +197,7 @@ def _correction_for_groups(units: NDArray[np.intp], texts: csr_array) -> float:
     """Return the factor of a task's influences that corrects their variance for the number of groups.
 
     Influences sum to 0 over n units, which takes pairs / n² of their variance, if ``pairs`` ordered pairs of units are
-    neighbours: a G-th for G equal groups. ``as_of_sample`` has corrected for an n-th of it already.
+    neighbours: a G-th for G equal groups. ``corrected_for_sample_size`` has corrected for an n-th of it already.
     """
     distinct = np.unique(units)
     n = len(distinct)

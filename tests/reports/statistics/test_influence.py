@@ -7,7 +7,8 @@ import pytest
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.own_data.measures import average_precision
-from mirrorbench.reports.statistics.items import ItemScores, influence, influence_of_leaving_out
+from mirrorbench.reports.statistics.influence import influence, influence_of_leaving_out
+from mirrorbench.reports.statistics.items import ItemScores
 from mirrorbench.tasks.metrics import spearman
 
 COPIES = 400
