@@ -291,7 +291,7 @@ def judged(
     marker = Marker(table, seeds_of_rows(table, items), plugins)
     verdicts = marker.verdicts(steps)
     marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
-    columns = tuple(map(marker.counted, marked.columns))
+    columns = tuple(map(marker.with_item_counts, marked.columns))
     on_matching = marker.notes_on_matching(verdicts, marked=intervals or ties)
     return replace(marked, columns=columns, notes=(*marked.notes, *on_matching))
 

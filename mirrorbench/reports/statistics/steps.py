@@ -4,35 +4,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.reports.comparable import incomparable, tuned_with
 from mirrorbench.reports.statistics.comparisons import RowKey
-from mirrorbench.reports.table import Table, Verdict
+from mirrorbench.reports.table import Row, Table, Verdict
 from mirrorbench.runs.ladder import POOLING_KEYS
 from mirrorbench.storage.results import Result
 
 _NO_STEPS = {*POOLING_KEYS, "path", "model", "language"}
-"""Settings that read the same model in another way, or name another model."""
+"""Settings that are no step: they read the same model in another way, or name another model."""
 
 Readout = tuple[str, str]
 """Pooling and layers of a row on a task."""
 _Results = dict[tuple[RowKey, str], list[Result]]
 """Results of the seeds by row and task."""
-_Pair = tuple[int, int, int]
-"""Indices of a row, of the row below it, and of a column."""
+
+
+class _Pair(NamedTuple):
+    """Two rows to compare in a column, as indices in a table."""
+
+    row: int
+    over: int
+    """The row that it is compared with."""
+    column: int
 
 
 def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
-    """Return the row of the same backbone that differs least from ``spec``, which is one step above it on a task.
+    """Return the row that ``spec`` is one step above: the row of the same backbone that differs least from it.
 
-    That is the row to whose settings ``spec`` only adds, under the same method and readout; the nearest of several.
-    Where there is none, it is an untuned row without other settings than its readout: one read as ``spec`` is, else
-    one with the same pooling, else with mean pooling, else read at the target word; of several one of the layers that
-    ``spec`` names, else the first by name.
+    Prefer the row of the same method and readout whose settings are a subset of ``spec``'s; of several, the one with most
+    settings. Otherwise choose an untuned row that has no settings but its readout. Of these prefer, in this order, the
+    readout of ``spec``, its pooling, mean pooling, pooling of the target word, and the layers that ``spec`` names; of
+    several take the first by name.
 
-    ``readouts`` are those of the rows with a score on the task, ``spec`` among them, in the table's order. Returns
-    ``None`` for an untuned row itself, and where no such row is left.
+    Args:
+        spec: the encoder.
+        readouts: readouts of the rows that have a score on the task, ``spec`` among them, in the table's order.
+
+    Returns:
+        The row; ``None`` if ``spec`` is itself untuned, or if there is no such row.
     """
     rows = [
         row for row in readouts if (row.backbone, row.revision) == (spec.backbone, spec.revision)
@@ -42,49 +54,53 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
     ]
     if spec in untuned:
         return None
-    if less := [row for row in rows if row.method == spec.method and _only_adds(spec, row)]:
-        return max(less, key=lambda row: len(row.params))
-    wanted, _ = readouts[spec]
+    simpler = [row for row in rows if row.method == spec.method and _only_adds(spec, row)]
+    if simpler:
+        return max(simpler, key=lambda row: len(row.params))
+    pooling_of_spec, _ = readouts[spec]
 
     def likeness(row: EncoderSpec) -> tuple[bool, ...]:
         pooling, _ = readouts[row]
-        same, layers = readouts[row] == readouts[spec], row.get("layers") == spec.get("layers")
         return (
-            same,
-            pooling == wanted,
+            readouts[row] == readouts[spec],
+            pooling == pooling_of_spec,
             pooling.startswith("mean"),
             pooling.startswith("target"),
-            layers,
+            row.get("layers") == spec.get("layers"),
         )
 
     return max(sorted(untuned, key=str), key=likeness, default=None)
 
 
 def _only_adds(spec: EncoderSpec, row: EncoderSpec) -> bool:
+    """Test whether ``spec`` has all settings of ``row``, and at least one more that makes a step."""
     added = set(spec.params) - set(row.params)
-    return (
-        len(added) == len(spec.params) - len(row.params) > 0 and not dict(added).keys() & _NO_STEPS
-    )
+    n_more = len(spec.params) - len(row.params)
+    return n_more > 0 and len(added) == n_more and not dict(added).keys() & _NO_STEPS
 
 
 def find_steps(table: Table, results: Sequence[Result]) -> list[Verdict]:
-    """Find the steps between the rows of a leaderboard, in its order, as verdicts that are not tested yet.
+    """Find the rows of a leaderboard to compare, as verdicts that are not tested yet.
 
-    ``results`` are those behind the scores. The best tuned row of each backbone over its best untuned one follow, in
-    the columns where these are no step; their ``n_tests`` is the number of pairs from which they are chosen.
+    The steps come first, in the order of the rows. The best tuned row of each backbone over its best untuned row follows,
+    in the columns where that is not a step; ``n_tests`` of these is the number of pairs that they are chosen from.
+
+    Args:
+        table: the leaderboard.
+        results: the results behind its scores.
     """
-    by_cell = by_row_and_task(results)
-    steps = _step_pairs(table, by_cell)
-    verdicts = [_untested(table, by_cell, pair) for pair in steps]
-    for pair, chosen_from in _best_pairs(table).items():
+    results_by_score = by_row_and_task(results)
+    steps = _step_pairs(table, results_by_score)
+    verdicts = [_untested(table, results_by_score, pair) for pair in steps]
+    for pair, n_pairs in _best_pairs(table).items():
         if pair not in steps:
-            verdict = _untested(table, by_cell, pair)
-            verdicts.append(replace(verdict, best=True, n_tests=chosen_from))
+            verdict = _untested(table, results_by_score, pair)
+            verdicts.append(replace(verdict, best=True, n_tests=n_pairs))
     return verdicts
 
 
 def by_row_and_task(results: Sequence[Result]) -> _Results:
-    """Group results by row and task, so that a group has the seeds of one score."""
+    """Group results by row and task: each group has the seeds of one score."""
     groups: _Results = {}
     for result in results:
         groups.setdefault(((result.spec, result.protocol), result.task), []).append(result)
@@ -92,76 +108,110 @@ def by_row_and_task(results: Sequence[Result]) -> _Results:
 
 
 def _step_pairs(table: Table, results: _Results) -> list[_Pair]:
-    """The steps of the ladders, ordered by row."""
-    lower: dict[str, dict[int, int]] = {}  # by column name, then by row
-    for c, column in enumerate(table.columns):
-        scored = {r: row for r, row in enumerate(table.rows) if row.spec and row.scores[c]}
-        steps = lower[column.name] = {}
-        if column.average_of:  # a step on each of its tasks
-            first, *rest = (lower[task] for task in column.tasks)
-            for r, over in first.items():
-                if {r, over} <= scored.keys() and all(task.get(r) == over for task in rest):
-                    steps[r] = over
-            continue
-        for protocol in {row.protocol for row in table.rows}:
-            rows = {
-                parse_spec(row.spec): r for r, row in scored.items() if row.protocol == protocol
-            }
-            encoders = {
-                spec: results[scored[r].key, column.name][0].encoder for spec, r in rows.items()
-            }
-            readouts = {
-                spec: (str(e.get("pooling", "")), str(e.get("layers", "")))
-                for spec, e in encoders.items()
-            }
-            for spec, r in rows.items():
-                if lower_spec := below(spec, readouts):
-                    steps[r] = rows[lower_spec]
-    return sorted(
-        (r, over, c) for c, steps in enumerate(lower.values()) for r, over in steps.items()
-    )
+    """Return the steps in all columns, ordered by row."""
+    steps_by_column: dict[str, dict[int, int]] = {}
+    pairs = []
+    for index, column in enumerate(table.columns):
+        if column.average_of:
+            steps_on_tasks = [steps_by_column[task] for task in column.tasks]
+            steps = _steps_in_average(table, index, steps_on_tasks)
+        else:
+            steps = _steps_on_task(table, index, results)
+        steps_by_column[column.name] = steps
+        pairs += [_Pair(row, over, index) for row, over in steps.items()]
+    return sorted(pairs)
+
+
+def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, int]:
+    """Return the index of the row below, by the index of each row that has one."""
+    scored = _scored_rows(table, column)
+    task = table.columns[column].name
+    steps: dict[int, int] = {}
+    for protocol in {row.protocol for row in table.rows}:
+        indices: dict[EncoderSpec, int] = {}
+        readouts: dict[EncoderSpec, Readout] = {}
+        for index, row in scored.items():
+            if row.protocol != protocol:
+                continue
+            spec = parse_spec(row.spec)
+            encoder = results[row.key, task][0].encoder
+            indices[spec] = index
+            readouts[spec] = (str(encoder.get("pooling", "")), str(encoder.get("layers", "")))
+        for spec, index in indices.items():
+            over = below(spec, readouts)
+            if over:
+                steps[index] = indices[over]
+    return steps
+
+
+def _steps_in_average(
+    table: Table, column: int, steps_on_tasks: Sequence[Mapping[int, int]]
+) -> dict[int, int]:
+    """Return the steps that are the same on each task of an average, of rows that have the average."""
+    scored = _scored_rows(table, column)
+    first, *others = steps_on_tasks
+    steps: dict[int, int] = {}
+    for row, over in first.items():
+        same_on_all = all(steps_on_task.get(row) == over for steps_on_task in others)
+        if same_on_all and row in scored and over in scored:
+            steps[row] = over
+    return steps
+
+
+def _scored_rows(table: Table, column: int) -> dict[int, Row]:
+    """Return the encoders with a score in a column, by index."""
+    return {index: row for index, row in enumerate(table.rows) if row.spec and row.scores[column]}
 
 
 def _best_pairs(table: Table) -> dict[_Pair, int]:
-    """The best tuned and the best untuned row of each backbone in each column, with the number of such pairs."""
-    backbones: dict[tuple[str, str, str], set[int]] = {}
+    """Return the best tuned and the best untuned row of each backbone in each column, with the number of such pairs."""
     columns = range(len(table.columns))
-    for r, row in (
-        (r, row) for c in columns for r, row in enumerate(table.rows) if row.spec and row.scores[c]
-    ):
-        backbones.setdefault(
-            (row.backbone, parse_spec(row.spec).revision, row.protocol), set()
-        ).add(r)
-    pairs = {}
-    for rows in backbones.values():
-        for c in columns:
-            means = {r: score.mean for r in sorted(rows) if (score := table.rows[r].scores[c])}
-            tuned = [r for r in means if table.rows[r].tuned]
-            untuned = [r for r in means if not table.rows[r].tuned]
+    rows_by_backbone: dict[tuple[str, str, str], set[int]] = {}
+    for column in columns:
+        for index, row in _scored_rows(table, column).items():
+            backbone = (row.backbone, parse_spec(row.spec).revision, row.protocol)
+            rows_by_backbone.setdefault(backbone, set()).add(index)
+    pairs: dict[_Pair, int] = {}
+    for rows in rows_by_backbone.values():
+        for column in columns:
+            means: dict[int, float] = {}
+            for index in sorted(rows):
+                score = table.rows[index].scores[column]
+                if score:
+                    means[index] = score.mean
+            tuned = [index for index in means if table.rows[index].tuned]
+            untuned = [index for index in means if not table.rows[index].tuned]
             if tuned and untuned:
-                best, over = (max(side, key=means.__getitem__) for side in (tuned, untuned))
-                pairs[best, over, c] = len(tuned) * len(untuned)
+                best_tuned = max(tuned, key=means.__getitem__)
+                best_untuned = max(untuned, key=means.__getitem__)
+                pair = _Pair(best_tuned, best_untuned, column)
+                pairs[pair] = len(tuned) * len(untuned)
     return pairs
 
 
 def _untested(table: Table, results: _Results, pair: _Pair) -> Verdict:
-    row, over, column = table.rows[pair[0]], table.rows[pair[1]], table.columns[pair[2]]
-    sides = [[results[row.key, task], results[over.key, task]] for task in column.tasks]
+    row = table.rows[pair.row]
+    over = table.rows[pair.over]
+    column = table.columns[pair.column]
     verdict = Verdict(row.spec, over.spec, row.protocol, column.name)
-    return with_caveats(verdict, sides)
+    results_by_task = [[results[row.key, task], results[over.key, task]] for task in column.tasks]
+    return with_caveats(verdict, results_by_task)
 
 
 def with_caveats(verdict: Verdict, tasks: Sequence[Sequence[Sequence[Result]]]) -> Verdict:
-    """Return a verdict with the reasons against a test, and whether it is about one or two tuned models.
+    """Return a verdict with the reasons against a test, and whether it is on one or two tuned models only.
 
     Args:
         verdict: not tested yet.
-        tasks: for each task the results of the seeds of both rows.
+        tasks: for each task, the results of the seeds of either row.
     """
-    why_not: dict[str, None] = {}
-    this_model = two_seeds = False
-    for sides in tasks:
-        why_not |= dict.fromkeys(incomparable([result for side in sides for result in side]))
-        this_model = this_model or any(tuned_with(1, side) for side in sides)
-        two_seeds = two_seeds or any(tuned_with(2, side) for side in sides)
-    return replace(verdict, why_not="; ".join(why_not), this_model=this_model, two_seeds=two_seeds)
+    reasons: dict[str, None] = {}
+    this_model = False
+    two_seeds = False
+    for rows in tasks:
+        results = [result for seeds in rows for result in seeds]
+        reasons.update(dict.fromkeys(incomparable(results)))
+        for seeds in rows:
+            this_model = this_model or tuned_with(1, seeds)
+            two_seeds = two_seeds or tuned_with(2, seeds)
+    return replace(verdict, why_not="; ".join(reasons), this_model=this_model, two_seeds=two_seeds)

@@ -1,7 +1,7 @@
 """Tests of differences between rows: numbers, corrections and caveats of verdicts; intervals and ties of a table.
 
-A leaderboard corrects the p-values of the steps in a column for each other (Holm). An encoder is tied where its
-difference to the best of the column, corrected for the choice of the best among all rows, is not significant.
+A leaderboard corrects the p-values of all steps in a column together (Holm 1979). An encoder is tied if its difference
+from the best of the column is not significant; the test is corrected for the choice of the best among all rows.
 """
 
 from __future__ import annotations
@@ -39,8 +39,15 @@ def tested(
 ) -> Verdict:
     """Return a verdict with the numbers of the comparison of two rows over tasks; p is not corrected yet.
 
-    The interval of best rows is corrected for the ``n_tests`` pairs that they are chosen from. A verdict with a reason
-    against its test stays as it is. Equality is tested where the verdict has a margin for it.
+    The interval is corrected for the verdict's ``n_tests`` (Bonferroni): for best rows, the pairs that they are chosen
+    from. Equality is tested if the verdict has a margin for it. A verdict with a reason against its test stays as it is.
+
+    Args:
+        verdict: not tested yet.
+        comparisons: of the rows.
+        row: the row that the verdict is on.
+        over: the row that it is compared with.
+        tasks: of the verdict's column.
     """
     if verdict.why_not:
         return verdict
@@ -63,9 +70,10 @@ def tested(
         basis = comparisons.basis(row, over, tasks)
         equality = equality_within(estimate, basis, verdict.equality.margin)
         verdict = replace(verdict, equality=equality)
+    level = 1 - (1 - LEVEL) / verdict.n_tests
     return replace(
         verdict,
-        interval=estimate.interval(1 - (1 - LEVEL) / verdict.n_tests),
+        interval=estimate.interval(level),
         p=estimate.p,
         unseen=comparisons.compare_unseen(row, over, tasks),
     )
@@ -76,67 +84,92 @@ def _finite(value: float) -> float | None:
 
 
 def with_corrections(verdicts: Sequence[Verdict], families: Sequence[Hashable]) -> list[Verdict]:
-    """Return tested verdicts with corrected p-values.
+    """Return tested verdicts with corrected p-values, in the same order.
+
+    Verdicts on best rows are corrected for the number of pairs that the rows are chosen from (Bonferroni), all others
+    for the verdicts of their family (Holm 1979).
 
     Args:
-        verdicts: in any order. Those on best rows are corrected for the pairs that they are chosen from (Bonferroni).
-        families: of each verdict; the others are corrected for those of the same family (Holm).
+        verdicts: in any order.
+        families: the family of each verdict.
     """
-    corrected = [
-        _judged(
-            v, _by_number(v.p, v.n_tests), v.n_tests, _by_number(_p_equal(v), v.n_tests), v.n_tests
-        )
-        for v in verdicts
-    ]
+    corrected = list(verdicts)
     members: dict[Hashable, list[int]] = {}
     for index, (verdict, family) in enumerate(zip(verdicts, families, strict=True)):
-        if not verdict.best:
+        if verdict.best:
+            corrected[index] = _corrected_by_bonferroni(verdict)
+        else:
             members.setdefault(family, []).append(index)
     for indices in members.values():
-        p_values = [verdicts[index].p for index in indices]
-        p_equal = [_p_equal(verdicts[index]) for index in indices]
-        n_tests, n_equal = (sum(p is not None for p in own) for own in (p_values, p_equal))
-        for index, p, equal in zip(indices, holm(p_values), holm(p_equal), strict=True):
-            corrected[index] = _judged(verdicts[index], p, max(1, n_tests), equal, n_equal)
+        corrected_members = _corrected_by_holm([verdicts[index] for index in indices])
+        for index, verdict in zip(indices, corrected_members, strict=True):
+            corrected[index] = verdict
     return corrected
 
 
-def _p_equal(verdict: Verdict) -> float | None:
-    """The p-value of an equality; 1 where the items cannot say, since that depends on them."""
+def _corrected_by_bonferroni(verdict: Verdict) -> Verdict:
+    n_tests = verdict.n_tests
+    p = _times(verdict.p, n_tests)
+    p_of_equality = _times(_p_of_equality(verdict), n_tests)
+    return _with_corrected_p(verdict, p, n_tests, p_of_equality, n_tests)
+
+
+def _times(p: float | None, n_tests: int) -> float | None:
+    return None if p is None else min(1.0, p * n_tests)
+
+
+def _corrected_by_holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
+    """Correct the verdicts of a family; their differences and their equalities are corrected separately."""
+    p_values = [verdict.p for verdict in verdicts]
+    n_tests = sum(p is not None for p in p_values)
+    p_of_equality = [_p_of_equality(verdict) for verdict in verdicts]
+    n_equalities = sum(p is not None for p in p_of_equality)
+    corrected = []
+    for verdict, p, equal in zip(verdicts, holm(p_values), holm(p_of_equality), strict=True):
+        corrected.append(_with_corrected_p(verdict, p, max(1, n_tests), equal, n_equalities))
+    return corrected
+
+
+def _p_of_equality(verdict: Verdict) -> float | None:
+    """Return the p-value of an equality that is asked for.
+
+    It is 1 if the items do not suffice for a test: this depends on them, and so the equality counts as tested.
+    """
     if verdict.equality is None:
         return None
     return 1.0 if verdict.equality.p is None else verdict.equality.p
 
 
-def _by_number(p: float | None, n_tests: int) -> float | None:
-    """The p-value by Bonferroni's correction."""
-    return None if p is None else min(1.0, p * n_tests)
-
-
-def _judged(
-    verdict: Verdict, p: float | None, n_tests: int, p_equal: float | None, n_equal: int
+def _with_corrected_p(
+    verdict: Verdict, p: float | None, n_tests: int, p_of_equality: float | None, n_equalities: int
 ) -> Verdict:
-    """The verdict with the corrected p-values of its difference and of its equality."""
+    """Return the verdict with corrected p-values of its difference and of its equality, and whether they are significant."""
     separable = p is not None and p < 1 - LEVEL
     equality = verdict.equality
-    if equality and equality.p is not None and p_equal is not None:
-        shown = p_equal < 1 - LEVEL
-        equality = replace(equality, corrected=p_equal, n_tests=n_equal, shown=shown)
+    if equality and equality.p is not None and p_of_equality is not None:
+        shown = p_of_equality < 1 - LEVEL
+        equality = replace(equality, corrected=p_of_equality, n_tests=n_equalities, shown=shown)
     return replace(verdict, corrected=p, separable=separable, n_tests=n_tests, equality=equality)
 
 
 def seeds_of_rows(table: Table, items: Mapping[str, ItemScores]) -> dict[tuple[RowKey, str], Seeds]:
-    """Return the items of each seed by row and task; scores of which a result has no items (by cell id) are left out."""
+    """Return the items of each seed by row and task, without the scores that lack the items of a seed.
+
+    Args:
+        table: the table.
+        items: by cell id.
+    """
     seeds: dict[tuple[RowKey, str], Seeds] = {}
     for row in table.rows:
         for column, score in zip(table.columns, row.scores, strict=True):
             if score is None or column.average_of or not score.cell_ids:
                 continue
-            if all(cell_id in items for cell_id in score.cell_ids):
-                seeds[row.key, column.name] = {
-                    seed: items[cell_id]
-                    for (seed, _), cell_id in zip(score.seeds, score.cell_ids, strict=True)
-                }
+            if not all(cell_id in items for cell_id in score.cell_ids):
+                continue
+            items_of_seeds: dict[int, ItemScores] = {}
+            for (seed, _), cell_id in zip(score.seeds, score.cell_ids, strict=True):
+                items_of_seeds[seed] = items[cell_id]
+            seeds[row.key, column.name] = items_of_seeds
     return seeds
 
 
@@ -159,35 +192,42 @@ class Marker:
 
     def with_marks(self, intervals: bool = False, ties: bool = False) -> Table:
         """Return the table with the requested intervals and ties, and notes that explain them."""
-        tied = [self._tied(c) if ties else set() for c in range(len(self._table.columns))]
-        unknown: dict[int, str] = {}
+        columns = self._table.columns
+        tied: list[set[RowKey]] = [set() for _ in columns]
+        if ties:
+            tied = [self._tied(index) for index in range(len(columns))]
+        unmarked: set[int] = set()
         rows = []
         for row in self._table.rows:
             scores: list[Score | None] = []
-            for c, (column, score) in enumerate(zip(self._table.columns, row.scores, strict=True)):
-                if score:
-                    known, interval = self._known(row.key, column.name), None
-                    if intervals and known:
-                        interval = self._comparisons.estimate(
-                            row.key, self._tasks[column.name]
-                        ).interval()
-                    if row.spec and not known:
-                        unknown[c] = column.title
-                    score = replace(score, interval=interval, tied=row.key in tied[c])
-                scores.append(score)
+            for index, (column, score) in enumerate(zip(columns, row.scores, strict=True)):
+                if score is None:
+                    scores.append(None)
+                    continue
+                known = self._known(row.key, column.name)
+                if row.spec and not known:
+                    unmarked.add(index)
+                interval = None
+                if intervals and known:
+                    estimate = self._comparisons.estimate(row.key, self._tasks[column.name])
+                    interval = estimate.interval()
+                scores.append(replace(score, interval=interval, tied=row.key in tied[index]))
             rows.append(replace(row, scores=tuple(scores)))
-        notes = [
-            f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."
-        ] * intervals
-        notes += [
-            "Tied: not separable from the best of its column, which is corrected for the choice of the best."
-        ] * ties
+        notes = []
+        if intervals:
+            notes.append(
+                f"[low, high]: {LEVEL:.0%} interval over items, and over seeds where there are several."
+            )
+        if ties:
+            notes.append(
+                "Tied: not separable from the best of its column; the test is corrected for the choice of the best."
+            )
         warnings = []
-        if unknown and (intervals or ties):
-            titles = ", ".join(dict.fromkeys(unknown[c] for c in sorted(unknown)))
-            warnings = [
+        if unmarked and (intervals or ties):
+            titles = ", ".join(dict.fromkeys(columns[index].title for index in sorted(unmarked)))
+            warnings.append(
                 f"Not marked, since stored predictions do not yield the score: {titles.rstrip('.')}"
-            ]
+            )
         return replace(
             self._table,
             rows=tuple(rows),
@@ -198,19 +238,26 @@ class Marker:
     def verdicts(
         self, steps: Sequence[Verdict], families: Sequence[Hashable] | None = None
     ) -> list[Verdict]:
-        """Test steps of the table; their families are by default the columns."""
-        numbers = []
+        """Test steps of the table.
+
+        Args:
+            steps: not tested yet.
+            families: of the steps, whose p-values are corrected together; by default the columns.
+        """
+        verdicts = []
         for step in steps:
-            row, over = (row.key for row in self._table.rows_of(step))
+            row, over = self._table.rows_of(step)
             tasks = self._tasks[step.column]
-            numbers.append(tested(step, self._comparisons, row, over, tasks))
-        return with_corrections(numbers, families or [step.column for step in steps])
+            verdicts.append(tested(step, self._comparisons, row.key, over.key, tasks))
+        return with_corrections(verdicts, families or [step.column for step in steps])
 
     def notes_on_matching(self, verdicts: Sequence[Verdict], marked: bool) -> list[str]:
-        """Return ``notes_on_matching`` if the table has averages and ``marked`` scores or verdicts on them."""
+        """Return ``notes_on_matching`` if averages are marked with intervals or ties, or have verdicts."""
         averages = {column.name for column in self._table.columns if column.average_of}
-        judged = any(v.column in averages and v.p is not None for v in verdicts)
-        if not averages or not (marked or judged):
+        has_verdicts = any(
+            verdict.column in averages and verdict.p is not None for verdict in verdicts
+        )
+        if not averages or not (marked or has_verdicts):
             return []
         return notes_on_matching(
             self._comparisons,
@@ -219,30 +266,33 @@ class Marker:
             self._plugins,
         )
 
-    def counted(self, column: Column) -> Column:
+    def with_item_counts(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""
-        own = [
-            items
-            for row in self._table.rows
-            for items in self._comparisons.items(row.key, column.name)
-        ]
-        if not own:
+        sizes = []
+        seen_shares = []
+        for row in self._table.rows:
+            for items in self._comparisons.items(row.key, column.name):
+                sizes.append(len(items.ids))
+                seen_shares.append(len(items.seen) / max(1, len(items.ids)))
+        if not sizes:
             return column
-        seen = max(len(items.seen) / max(1, len(items.ids)) for items in own)
-        return replace(column, n_items=max(len(items.ids) for items in own), seen=seen)
+        return replace(column, n_items=max(sizes), seen=max(seen_shares))
 
     def _known(self, row: RowKey, column: str) -> bool:
         return self._comparisons.known(row, self._tasks[column])
 
     def _tied(self, column: int) -> set[RowKey]:
-        """Rows that are not separable from the best of the column, without the best."""
+        """Return the rows that are not separable from the best of the column, without the best."""
         name = self._table.columns[column].name
-        scores = {row.key: row.scores[column] for row in self._table.rows if row.spec}
-        means = {row: score.mean for row, score in scores.items() if score}
+        means: dict[RowKey, float] = {}
+        for row in self._table.rows:
+            score = row.scores[column]
+            if row.spec and score:
+                means[row.key] = score.mean
         best = max(means, key=means.__getitem__, default=None)
         if best is None or not self._known(best, name):
             return set()
-        others = [row for row in means if row != best and self._known(row, name)]
+        others = [key for key in means if key != best and self._known(key, name)]
         return tied_with_best(self._comparisons, best, others, self._tasks[name])
 
 
@@ -253,21 +303,21 @@ def notes_on_matching(
 
     Args:
         comparisons: of the rows.
-        rows: that are averaged over the tasks.
+        rows: whose scores are averaged over the tasks.
         titles: of the tasks, by name.
         plugins: plugins with the tasks.
     """
-    by_row = []
+    matched_by_row = []
     for task, title in titles.items():
-        identifies = plugins.tasks[task].identifies if task in plugins.tasks else ""
-        items = [own for row in rows for own in comparisons.items(row, task)]
-        known = any(own.content is not None for own in items)
-        if items and not known and not identifies:
-            by_row.append(title)
-    if not by_row:
+        if task in plugins.tasks and plugins.tasks[task].identifies:
+            continue
+        contents = [items.content for row in rows for items in comparisons.items(row, task)]
+        if contents and all(content is None for content in contents):
+            matched_by_row.append(title)
+    if not matched_by_row:
         return []
     return [
-        f"Items of {', '.join(by_row)} are matched with those of other tasks by file and row, not by their texts: "
+        f"Items of {', '.join(matched_by_row)} are matched with those of other tasks by file and row, not by their texts: "
         "earlier versions did not store these, and folders number own texts differently."
     ]
 
@@ -275,13 +325,18 @@ def notes_on_matching(
 def tied_with_best(
     comparisons: Comparisons, best: RowKey, others: Sequence[RowKey], tasks: Sequence[str]
 ) -> set[RowKey]:
-    """Return those of the other rows that are not separable from the best one, which was chosen by its score."""
-    found = [comparisons.compare(best, row, tasks) for row in others]
-    # A difference without any error, such as of all right and all wrong answers, is certain.
-    p_values = [
-        0.0 if comparison.p is None and comparison.difference > 0 else comparison.p
-        for comparison in found
-    ]
+    """Return those of the other rows that are not separable from the best one, which was chosen by its score.
+
+    The p-values of the differences from the best row are corrected for its choice (``corrected_for_choice``).
+    """
+    p_values = []
+    for row in others:
+        comparison = comparisons.compare(best, row, tasks)
+        p = comparison.p
+        # A difference without any error, such as of all right and all wrong answers, is certain.
+        if p is None and comparison.difference > 0:
+            p = 0.0
+        p_values.append(p)
     corrected = corrected_for_choice(p_values, comparisons.covariance([best, *others], tasks))
     return {row for row, p in zip(others, corrected, strict=True) if p is None or p >= 1 - LEVEL}
 
