@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.identity import COMPUTATION
@@ -24,18 +24,25 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan
     from mirrorbench.storage.results import ResultStore
 
+_Key = TypeVar("_Key", bound=Hashable)
 _EXPERIMENTS = "different experiments (recipe, corpus or precision)"
 
 
 class Stored(NamedTuple):
-    """A result, the path of its file, and its predictions if they are in memory; else they are in the same folder."""
+    """A stored result."""
 
     result: Result
     path: Path
+    """The file of the result."""
     in_memory: Predictions | None = None
+    """Its predictions; ``None`` if they are to be read from the folder of the result."""
 
     def predictions(self) -> Predictions:
-        """Return the predictions; missing, damaged or foreign ones are a ``DataFormatError``."""
+        """Return the predictions.
+
+        Raises:
+            DataFormatError: they are missing, damaged, or those of another result.
+        """
         if self.in_memory is None:
             return read_predictions(self.path, self.result)
         try:
@@ -48,14 +55,19 @@ class Stored(NamedTuple):
 def stored_results(outcome: Outcome, plan: Plan, store: ResultStore) -> list[Stored]:
     """Return the results of a run; those that it computed hold their predictions."""
     paths = {cell.id: store.where(cell) for cell in plan.cells}
-    return [
-        Stored(result, paths[result.cell_id], outcome.predictions.get(result.cell_id))
-        for result in outcome.results
-    ]
+    stored = []
+    for result in outcome.results:
+        predictions = outcome.predictions.get(result.cell_id)
+        stored.append(Stored(result, paths[result.cell_id], predictions))
+    return stored
 
 
 def read_stored(folders: Sequence[Path]) -> list[Stored]:
-    """Read all results in some folders; ``UsageError`` where a folder is missing."""
+    """Read all results in some folders.
+
+    Raises:
+        UsageError: a folder is missing.
+    """
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
@@ -65,7 +77,7 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
 
 
 def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
-    """Results by computation: the newest first, those without a stated one last."""
+    """Group results by computation: the newest first, those that do not state theirs last."""
     groups: dict[int | None, list[Result]] = {}
     for result in results:
         groups.setdefault(result.computation, []).append(result)
@@ -73,7 +85,12 @@ def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]
 
 
 def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str]]:
-    """Return the results of the newest computation, and notes on outdated ones; the command ``anew`` renews them."""
+    """Return the results of the newest computation, and notes on results of outdated ones.
+
+    Args:
+        results: of any computations.
+        anew: the command that computes outdated results anew, for the notes.
+    """
     groups = _by_computation(results)
     chosen = next(iter(groups.values()), [])
     notes = []
@@ -88,43 +105,52 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
     """Keep the results of two encoders of the newest computation in which both have a task; note those left out.
 
     Without such a computation each encoder keeps its own newest results, which cannot be compared.
+
+    Args:
+        sides: the results of each of the two encoders.
     """
-    first, second = (
+    first, second = [
         {(entry.result.computation, entry.result.task) for entry in side} for side in sides
-    )
-    shared = {computation for computation, _ in first & second}
-    kept, notes = [], []
+    ]
+    shared_computations = {computation for computation, _ in first & second}
+    selected: list[list[Stored]] = []
+    notes: list[str] = []
     for side in sides:
         groups = _by_computation(entry.result for entry in side)
-        chosen = next(
-            (computation for computation in groups if computation in shared), next(iter(groups))
-        )
-        kept.append([entry for entry in side if entry.result.computation == chosen])
-        notes += [
-            f"left out: {_origin(own)}"
-            for computation, own in groups.items()
-            if computation != chosen
-        ]
-    return kept, list(dict.fromkeys(notes))
+        shared = [computation for computation in groups if computation in shared_computations]
+        newest_computation = next(iter(shared or groups))
+        selected.append([entry for entry in side if entry.result.computation == newest_computation])
+        for computation, group in groups.items():
+            if computation != newest_computation:
+                notes.append(f"left out: {_origin(group)}")
+    return selected, list(dict.fromkeys(notes))
 
 
 def _origin(results: Sequence[Result]) -> str:
+    """Describe results of one computation: their number, the computation, and the versions that made them."""
     computation = results[0].computation
     name = "an unknown computation" if computation is None else f"computation {computation}"
-    today = "" if computation == COMPUTATION else f", not the current {COMPUTATION}"
-    versions = ", ".join(sorted(set(map(version_of, results))))
-    return f"{len(results)} result{'s' * (len(results) > 1)} of {name}{today}, by {versions}"
+    outdated = "" if computation == COMPUTATION else f", not the current {COMPUTATION}"
+    versions = ", ".join(sorted({version_of(result) for result in results}))
+    noun = "result" if len(results) == 1 else "results"
+    return f"{len(results)} {noun} of {name}{outdated}, by {versions}"
 
 
 def version_of(result: Result) -> str:
     """Return the version that made a result: ``mirrorbench 0.1.0 (320fa15db)``."""
-    commit, *dirty = str(result.environment.get("git") or "").split("-")
-    git = f" ({'-'.join([commit[:9], *dirty])})" if commit else ""
-    return f"mirrorbench {result.environment.get('mirrorbench', 'of an unknown version')}{git}"
+    version = result.environment.get("mirrorbench", "of an unknown version")
+    # A commit of a changed working tree has a suffix, such as 320fa15db...-dirty.
+    commit, *suffix = str(result.environment.get("git") or "").split("-")
+    if not commit:
+        return f"mirrorbench {version}"
+    return f"mirrorbench {version} ({'-'.join([commit[:9], *suffix])})"
 
 
 def without_repeats(results: Iterable[Result]) -> list[Result]:
-    """Keep the latest result for each computation, spec, protocol, task and seed; ``mixtures`` names different ones."""
+    """Keep the latest result for each computation, spec, protocol, task and seed.
+
+    Results of different experiments with the same key are reported by ``mixtures``.
+    """
     latest: dict[tuple[str, str, str, int | None, int], Result] = {}
     for result in results:
         key = seed_key(result)
@@ -141,50 +167,60 @@ def seed_key(result: Result) -> tuple[str, str, str, int | None, int]:
 def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     """Return reasons why results of one computation cannot be compared in one table, one line for each reason.
 
-    Reasons: several protocols, precisions of evaluation, versions of a task's data, or models behind one spec; and
-    different experiments (recipe, corpus, precision ...) under one name or as seeds of one score.
+    There are reasons of two kinds. The table would mix protocols, precisions of evaluation, versions of a task's data, or
+    different models with the same spec; or different experiments (recipe, corpus, precision) have the same spec, task
+    and seed, or would be averaged as seeds of one score.
     """
     reasons = [
         *_several("protocols", {result.protocol for result in results}),
         *_several("evaluated in", {result.evaluated_in for result in results}),
     ]
 
-    def model_of(result: Result) -> tuple[str, str]:
-        # A name such as "bert" is a different model in each language.
-        languages = result.task
-        if result.task in plugins.tasks:
-            languages = ", ".join(plugins.tasks[result.task].languages)
-        return result.spec, languages
-
-    def data_of(result: Result) -> str:
-        return json.dumps(result.data, sort_keys=True)
-
-    def weights_of(result: Result) -> str:
-        return str(result.encoder.get("weights", ""))
-
-    data_versions = _ambiguous(results, lambda result: result.task, data_of)
-    for task, n in data_versions.items():
+    n_data = _ambiguous((result.task, _data_of(result)) for result in results)
+    for task, n in n_data.items():
         reasons.append(f"{task}: {n} different versions of its data")
-    models = _ambiguous(results, model_of, weights_of)
-    for (spec, languages), n in models.items():
+
+    n_models = _ambiguous((_model_name(result, plugins), _weights_of(result)) for result in results)
+    for (spec, languages), n in n_models.items():
         reasons.append(f"{spec}: {n} different models, or versions of one ({languages})")
-    # Different data or models are different experiments too: each reason is named once.
-    others = [
+
+    # Different data or models make different experiments too, which is not reported again.
+    results = [
         result
         for result in results
-        if result.task not in data_versions and model_of(result) not in models
+        if result.task not in n_data and _model_name(result, plugins) not in n_models
     ]
-    repeats = _ambiguous(others, seed_key, lambda result: result.cell_id)
-    for (spec, _, task, _, seed), n in repeats.items():
+    n_cells = _ambiguous((seed_key(result), result.cell_id) for result in results)
+    for (spec, _, task, _, seed), n in n_cells.items():
         reasons.append(f"{spec} on {task}, seed {seed}: {n} {_EXPERIMENTS}")
-    repeated_scores = {_score_key(key) for key in repeats}
-    others = [result for result in others if _score_key(seed_key(result)) not in repeated_scores]
-    seeds = _ambiguous(
-        others, lambda result: _score_key(seed_key(result)), lambda result: result.experiment
-    )
-    for (spec, _, task, _), n in seeds.items():
+
+    # Nor is a score whose seeds are ambiguous themselves.
+    reported_scores = {_score_key(key) for key in n_cells}
+    experiments_of_scores = []
+    for result in results:
+        key = _score_key(seed_key(result))
+        if key not in reported_scores:
+            experiments_of_scores.append((key, result.experiment))
+    n_experiments = _ambiguous(experiments_of_scores)
+    for (spec, _, task, _), n in n_experiments.items():
         reasons.append(f"{spec} on {task}: its seeds are of {n} {_EXPERIMENTS}")
     return reasons
+
+
+def _model_name(result: Result, plugins: Plugins) -> tuple[str, str]:
+    """Return the spec and the languages of a result: a name such as "bert" is a different model in each language."""
+    languages = result.task
+    if result.task in plugins.tasks:
+        languages = ", ".join(plugins.tasks[result.task].languages)
+    return result.spec, languages
+
+
+def _data_of(result: Result) -> str:
+    return json.dumps(result.data, sort_keys=True)
+
+
+def _weights_of(result: Result) -> str:
+    return str(result.encoder.get("weights", ""))
 
 
 def _score_key(key: tuple[str, str, str, int | None, int]) -> tuple[str, str, str, int | None]:
@@ -192,18 +228,19 @@ def _score_key(key: tuple[str, str, str, int | None, int]) -> tuple[str, str, st
     return key[:-1]
 
 
-def _ambiguous(
-    results: Iterable[Result], key: Callable[[Result], Any], value: Callable[[Result], str]
-) -> dict[Any, int]:
-    """Count the values of each key that has more than one."""
-    values: dict[Any, set[str]] = {}
-    for result in results:
-        values.setdefault(key(result), set()).add(value(result))
-    return {name: len(distinct) for name, distinct in values.items() if len(distinct) > 1}
+def _ambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, int]:
+    """Return the number of distinct values of each key that has more than one, from pairs of key and value."""
+    values_by_key: dict[_Key, set[str]] = {}
+    for key, value in pairs:
+        values_by_key.setdefault(key, set()).add(value)
+    return {key: len(values) for key, values in values_by_key.items() if len(values) > 1}
 
 
 def _several(name: str, values: set[str]) -> list[str]:
-    return [f"{name} {' and '.join(sorted(values))}"] if len(values) > 1 else []
+    """Return one reason that names the values if there are several, otherwise none."""
+    if len(values) < 2:
+        return []
+    return [f"{name} {' and '.join(sorted(values))}"]
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:
@@ -218,18 +255,16 @@ def incomparable(results: Sequence[Result]) -> list[str]:
         reasons.append("different versions of the task")
     if len(computations) > 1:
         reasons.append("different computations")
-    return [
-        *reasons,
-        *_several("protocols", {result.protocol for result in results}),
-        *_several("evaluated in", {result.evaluated_in for result in results}),
-        *_several("metrics", {result.main_metric for result in results}),
-    ]
+    reasons += _several("protocols", {result.protocol for result in results})
+    reasons += _several("evaluated in", {result.evaluated_in for result in results})
+    reasons += _several("metrics", {result.main_metric for result in results})
+    return reasons
 
 
 def tuned_with(n_seeds: int, results: Sequence[Result]) -> bool:
-    """Test whether the results of an encoder on one task are those of so many tuned models.
+    """Test whether the results of an encoder on one task are those of ``n_seeds`` tuned models.
 
-    A directory that ``mirrorbench tune`` wrote is one.
+    A directory that ``mirrorbench tune`` wrote holds one tuned model.
     """
     if results[0].encoder.get("tuned_directory"):
         return n_seeds == 1

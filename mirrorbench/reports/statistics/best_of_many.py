@@ -1,4 +1,4 @@
-"""P-values of differences from the best of many rows, which is chosen by the same scores."""
+"""Corrected p-values of differences from the best of many rows, which was chosen by the same scores."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ import numpy as np
 from mirrorbench.reports.statistics.items import FloatArray
 
 _ROUNDING = 1e-9
-"""Share of a row's variance below which that of a difference is an error of rounding."""
+"""A variance of a difference below this share of the rows' own variance is due to rounding."""
 DRAWS = 20_000
-"""Simulated sets of scores; at a p-value of .05 they leave an error of .0015."""
+"""Number of simulated sets of scores; they give a p-value of .05 with a standard error of .0015."""
 
 
 def corrected_for_choice(
     p_values: Sequence[float | None], covariance: FloatArray
 ) -> list[float | None]:
-    """Correct p-values of differences from the best of k equal rows for the choice of that row.
+    """Correct p-values of differences from the best of k rows for the choice of that row.
 
-    A corrected value is the probability that of any two rows the difference, in units of its standard error, is as
-    large: the distribution of the largest one is simulated for normal scores of this covariance. It holds for all pairs
-    at once (Tukey's range test, for correlated scores).
+    The corrected value is the probability that, among k rows with equal true scores, some two rows differ by at least as
+    many standard errors. It is estimated by simulating normal scores with the given covariance. This is Tukey's range
+    test for correlated scores (Tukey 1953): it holds for all pairs of rows at once.
 
     Args:
         p_values: of the differences, two-sided; undefined ones stay ``None``.
@@ -35,13 +35,15 @@ def corrected_for_choice(
         if p is None:
             corrected.append(None)
             continue
-        below = int(np.searchsorted(largest, norm.isf(p / 2)))
-        corrected.append((len(largest) - below + 1) / (len(largest) + 1))
+        distance = norm.isf(p / 2)
+        n_smaller = int(np.searchsorted(largest, distance))
+        # The observed difference counts as one more draw, so that no p-value is 0.
+        corrected.append((len(largest) - n_smaller + 1) / (len(largest) + 1))
     return corrected
 
 
 def _largest_differences(covariance: FloatArray) -> FloatArray:
-    """Simulated largest differences of any two rows, in standard errors, shape (draws,)."""
+    """Simulate the largest difference of any two rows, in standard errors, shape (draws,)."""
     rng = np.random.default_rng(0)
     n_rows = len(covariance)
     scores = rng.multivariate_normal(np.zeros(n_rows), covariance, DRAWS, method="eigh")
@@ -49,11 +51,13 @@ def _largest_differences(covariance: FloatArray) -> FloatArray:
     largest = np.zeros(DRAWS)
     for row in range(n_rows - 1):
         others = np.arange(row + 1, n_rows)
-        of_difference = variances[row] + variances[others] - 2 * covariance[row, others]
-        # Rows with the same predictions differ by rounding alone, which says nothing.
-        certain = of_difference <= _ROUNDING * np.maximum(variances[row], variances[others])
-        others, of_difference = others[~certain], of_difference[~certain]
+        variances_of_difference = variances[row] + variances[others] - 2 * covariance[row, others]
+        # Rows with the same predictions differ by rounding alone: leave such pairs out.
+        tolerances = _ROUNDING * np.maximum(variances[row], variances[others])
+        differ = ~(variances_of_difference <= tolerances)
+        others = others[differ]
         if len(others):
-            differences = np.abs(scores[:, [row]] - scores[:, others]) / np.sqrt(of_difference)
+            errors = np.sqrt(variances_of_difference[differ])
+            differences = np.abs(scores[:, [row]] - scores[:, others]) / errors
             largest = np.maximum(largest, differences.max(axis=1))
     return largest

@@ -22,13 +22,13 @@ Scale = Literal["plain", "share", "area"]
 
 @dataclass(frozen=True)
 class Answers:
-    """Right answers of two encoders to n independent questions, which say as much as the items of an estimate.
+    """Right answers of two encoders to n independent questions, which are worth as much as the items of an estimate.
 
     Dependent items and several seeds are worth the number of questions that have the same standard error.
 
     Attributes:
-        wins: number of questions that the first encoder alone answers.
-        losses: number of those that the second alone answers.
+        wins: number of questions that only the first encoder answers.
+        losses: number of questions that only the second encoder answers.
         n: number of all questions.
     """
 
@@ -51,13 +51,14 @@ class PointEstimate:
 
     Attributes:
         value: in the metric's unit.
-        parts: independent parts of its variance: over items, and over the seeds of each encoder with several.
-        groups: number of independent groups of items, which gives the degrees of freedom where there is no variance.
-        answers: of a difference of two shares of right answers: interval and p-value are those of the score test
+        parts: independent parts of its variance, each with its degrees of freedom: first over items, then over the
+            seeds of each encoder with several.
+        groups: number of independent groups of items, which gives the degrees of freedom if there is no variance.
+        answers: for a difference of two shares of right answers; interval and p-value are then those of the score test
             (``paired_answers``).
-        scale: of a single score between 0 and 1: ``share`` of right answers, or ``area`` such as that under the ROC
-            curve. Its interval stays between 0 and 1. ``plain`` for other scores and for differences.
-        labels: of an area under the ROC curve.
+        scale: ``share`` for a single share of right answers, ``area`` for a single area such as that under the ROC
+            curve; their intervals stay between 0 and 1. ``plain`` for other scores and for differences.
+        labels: numbers of items behind an area under the ROC curve.
     """
 
     value: float
@@ -69,15 +70,15 @@ class PointEstimate:
 
     @cached_property
     def error(self) -> float:
-        """The standard error, rounded to 12 digits, so that errors of rounding are 0; NaN where undefined."""
+        """The standard error; NaN if undefined. It is rounded to 12 digits, below which it is due to rounding."""
         return round(sqrt(sum(variance for variance, _ in self.parts)), 12)
 
     @cached_property
     def df(self) -> float:
-        """Degrees of freedom of the standard error; of 0, one less than there are groups.
+        """Degrees of freedom of the standard error, by Satterthwaite's approximation (1946) for a sum of variances.
 
-        Where seeds vary more than items, they have those of the seeds at most: of few seeds, Satterthwaite's are too
-        many.
+        If seeds vary more than items, they are at most those of the seeds alone, since the approximation has too many
+        for few seeds. Without any variance they are one less than the number of groups.
         """
         if isnan(self.error):
             return nan
@@ -91,7 +92,10 @@ class PointEstimate:
 
     @property
     def p(self) -> float | None:
-        """The two-sided p-value against 0; ``None`` where undefined."""
+        """The two-sided p-value of the hypothesis that the true value is 0; ``None`` if undefined.
+
+        It is that of McNemar's score test for ``answers``, otherwise that of a t test.
+        """
         from scipy.stats import t
 
         if self.answers:
@@ -103,30 +107,40 @@ class PointEstimate:
         return 2 * float(t.sf(abs(self.value) / self.error, self.df))
 
     def p_within(self, margin: float, df: float) -> float | None:
-        """Return the least level at which the interval lies between ``-margin`` and ``margin``; ``None`` if undefined.
+        """Return the p-value of the hypothesis that the true value is not between ``-margin`` and ``margin``.
 
-        That is the larger p-value of two one-sided tests, doubled. ``df``: degrees of freedom of its interval.
+        It is twice the larger one of the p-values of two one-sided tests (Schuirmann 1987). It is below ``1 - level`` if
+        and only if the interval at that level lies between the margins. ``None`` if undefined.
+
+        Args:
+            margin: above 0.
+            df: degrees of freedom of the tests.
+        """
+        from scipy.stats import t
+
+        # Distances from both margins, in standard errors.
+        if self.answers:
+            answers = self.answers
+            above_lower = score_distance(-margin, answers.wins, answers.losses, answers.n)
+            below_upper = -score_distance(margin, answers.wins, answers.losses, answers.n)
+        elif self.error > 0:
+            above_lower = (self.value + margin) / self.error
+            below_upper = -((self.value - margin) / self.error)
+        else:
+            return None
+        return min(1.0, 2 * float(t.sf(min(above_lower, below_upper), df)))
+
+    def interval(self, level: float = LEVEL) -> Interval | None:
+        """Return the confidence interval; ``None`` if undefined. It contains 0 if and only if ``p`` is above ``1 - level``.
+
+        It is Tango's interval (1998) for ``answers``, Wilson's (1927) for a share, an interval on the logit scale for an
+        area, and otherwise that of a t test.
         """
         from scipy.stats import t
 
         if self.answers:
-            of = self.answers
-            below, above = (
-                score_distance(end, of.wins, of.losses, of.n) for end in (-margin, margin)
-            )
-        elif self.error > 0:
-            below, above = ((self.value - end) / self.error for end in (-margin, margin))
-        else:
-            return None
-        return min(1.0, 2 * float(t.sf(min(below, -above), df)))
-
-    def interval(self, level: float = LEVEL) -> Interval | None:
-        """Return the confidence interval, which holds 0 if ``p`` is above ``1 - level``; ``None`` where undefined."""
-        from scipy.stats import t
-
-        if self.answers:
-            of = self.answers
-            return score_interval(of.wins, of.losses, of.n, level, self.df)
+            answers = self.answers
+            return score_interval(answers.wins, answers.losses, answers.n, level, self.df)
         if self.scale != "plain" and self.value in (0, 1):
             return self._bound(level)
         if self.scale == "area":
@@ -136,71 +150,77 @@ class PointEstimate:
         quantile = float(t.ppf((1 + level) / 2, self.df))
         if self.scale == "share" and self.groups > 1:
             n = self.groups
-            if self.error > 0:  # as many independent items as would have this standard error
+            if self.error > 0:
+                # The number of independent items that would have this standard error.
                 n = self.value * (1 - self.value) / self.error**2
             return _wilson(self.value, n, quantile)
         if not self.error > 0:
             return None
-        half = self.error * quantile
-        return self.value - half, self.value + half
+        half_width = self.error * quantile
+        return self.value - half_width, self.value + half_width
 
     def _bound(self, level: float) -> Interval | None:
-        """The interval of a score of exactly 0 or 1, of which the other end is Wilson's."""
+        """Return the interval of a score of exactly 0 or 1: from there to the other end of Wilson's interval."""
         from scipy.stats import t
 
         if self.groups < 2:
             return None
-        low, high = _wilson(self.value, self.groups, float(t.ppf((1 + level) / 2, self.df)))
+        quantile = float(t.ppf((1 + level) / 2, self.df))
+        low, high = _wilson(self.value, self.groups, quantile)
         return (0.0, high) if self.value == 0 else (low, 1.0)
 
     def _interval_of_area(self, level: float) -> Interval | None:
-        """The interval on the logit scale; with ``labels`` not within that of the score test.
+        """Return the interval on the logit scale; with ``labels``, widened to hold Newcombe's interval.
 
-        Among few items of a label all may be ranked alike, so that their standard error is too small.
+        If there are few items of a label, all of them may be ranked alike, which makes the standard error too small.
         """
         from scipy.special import expit, logit
         from scipy.stats import norm, t
 
         intervals: list[Interval] = []
         if self.error > 0:
-            half = float(t.ppf((1 + level) / 2, self.df)) * self.error
-            half /= self.value * (1 - self.value)
-            low, high = map(float, expit(logit(self.value) + np.array([-half, half])))
-            intervals.append((low, high))
+            half_width = float(t.ppf((1 + level) / 2, self.df)) * self.error
+            half_width /= self.value * (1 - self.value)  # the derivative of the logit
+            ends = expit(logit(self.value) + np.array([-half_width, half_width]))
+            intervals.append((float(ends[0]), float(ends[1])))
         if self.labels:
             quantile = float(norm.ppf((1 + level) / 2))
             intervals.append(area_interval(self.value, self.labels, quantile))
         if not intervals:
             return None
-        return min(low for low, _ in intervals), max(high for _, high in intervals)
+        lowest = min(low for low, _ in intervals)
+        highest = max(high for _, high in intervals)
+        return lowest, highest
 
 
 def _satterthwaite(parts: Sequence[Variance]) -> float:
-    """Degrees of freedom of a sum of independent variances (1946)."""
+    """Approximate the degrees of freedom of a sum of independent variances (Satterthwaite 1946)."""
     total = sum(variance for variance, _ in parts)
     return total**2 / sum(variance**2 / df for variance, df in parts)
 
 
 def _wilson(share: float, n: float, quantile: float) -> Interval:
-    """Wilson's interval of a share of n items (1927)."""
+    """Return Wilson's interval (1927) of a share of n independent items."""
     centre = (share + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
-    spread = share * (1 - share) / n + quantile**2 / (4 * n**2)
-    half = quantile / (1 + quantile**2 / n) * sqrt(spread)
-    return max(0.0, centre - half), min(1.0, centre + half)
+    variance = share * (1 - share) / n + quantile**2 / (4 * n**2)
+    half_width = quantile / (1 + quantile**2 / n) * sqrt(variance)
+    return max(0.0, centre - half_width), min(1.0, centre + half_width)
 
 
 def area_interval(area: float, labels: Labels, quantile: float) -> Interval:
-    """Return Newcombe's interval of an area under the ROC curve (2006, method 5): those at most ``quantile`` errors away.
+    """Return Newcombe's interval (2006, method 5) of an area under the ROC curve.
 
-    The error is not estimated from the items, but follows from the area and the numbers of items.
+    It holds all areas that are at most ``quantile`` standard errors away. The error of each is not estimated from the
+    items: it follows from the area itself and the numbers of items of either label (Hanley and McNeil 1982).
     """
     from scipy.optimize import brentq
 
     n = (labels.positive + labels.negative) / 2
 
     def error(value: float) -> float:
-        above, below = (1 - value) / (2 - value), value / (1 + value)
-        variance = value * (1 - value) * (1 + (n - 1) * (above + below))
+        of_positive = (1 - value) / (2 - value)
+        of_negative = value / (1 + value)
+        variance = value * (1 - value) * (1 + (n - 1) * (of_positive + of_negative))
         return sqrt(max(0.0, variance) / (labels.positive * labels.negative))
 
     low = float(brentq(lambda value: area - value - quantile * error(value), 0, area))
@@ -209,15 +229,18 @@ def area_interval(area: float, labels: Labels, quantile: float) -> Interval:
 
 
 UNDEFINED = PointEstimate(nan, ((nan, 1.0),))
+"""The estimate of a score that cannot be computed, or whose error cannot be estimated."""
 
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Correct p-values by Holm's step-down procedure (1979), in the order given; undefined ones stay ``None``."""
-    known = [index for index, p in enumerate(p_values) if p is not None]
-    p = np.array([p_values[index] for index in known], np.float64)
+    defined = [index for index, p in enumerate(p_values) if p is not None]
+    p = np.array([p_values[index] for index in defined], np.float64)
     order = np.argsort(p, kind="stable")
-    corrected = np.minimum(1.0, np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1)))
-    adjusted: list[float | None] = [None] * len(p_values)
-    for position, value in zip(order, corrected, strict=True):
-        adjusted[known[position]] = float(value)
-    return adjusted
+    # The smallest p-value is multiplied by their number, the next one by one less, and none falls below the previous.
+    factors = np.arange(len(p), 0, -1)
+    in_order = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
+    corrected: list[float | None] = [None] * len(p_values)
+    for position, value in zip(order, in_order, strict=True):
+        corrected[defined[position]] = float(value)
+    return corrected

@@ -1,4 +1,4 @@
-"""The difference of two shares of right answers to the same independent questions: score test and interval."""
+"""Score test and interval for the difference of two shares of right answers to the same independent questions."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ def score_p(wins: float, losses: float, df: float = inf) -> float:
     """Return the two-sided p-value of McNemar's score test (1947).
 
     Args:
-        wins: number of questions that the first encoder alone answers.
-        losses: number of those that the second alone answers.
-        df: degrees of freedom of the numbers' standard error; infinite for numbers that are only counted.
+        wins: number of questions that only the first encoder answers.
+        losses: number of questions that only the second encoder answers.
+        df: degrees of freedom of the standard error; infinite if the numbers are counts.
     """
     from scipy.stats import t
 
@@ -25,15 +25,15 @@ def score_interval(
 ) -> tuple[float, float]:
     """Return Tango's interval (1998) of the difference of two shares: all differences that the score test accepts.
 
-    It holds 0 if and only if ``score_p`` is at least ``1 - level``, and does not shrink to a point where both encoders
+    It contains 0 if and only if ``score_p`` is at least ``1 - level``. It does not shrink to a point if both encoders
     answer the same questions.
 
     Args:
-        wins: number of questions that the first encoder alone answers.
-        losses: number of those that the second alone answers.
+        wins: number of questions that only the first encoder answers.
+        losses: number of questions that only the second encoder answers.
         n: number of all questions.
-        level: of confidence.
-        df: as of ``score_p``.
+        level: level of confidence.
+        df: as in ``score_p``.
     """
     from scipy.optimize import brentq
     from scipy.stats import t
@@ -53,17 +53,20 @@ def score_interval(
 
 
 def score_distance(difference: float, wins: float, losses: float, n: float) -> float:
-    """Return the distance of the observed difference from an assumed one, in standard errors under the assumption.
+    """Return Tango's score statistic (1998): how far the observed difference of two shares is from an assumed one.
+
+    The distance is in standard errors, which are computed under the assumption.
 
     Args:
-        difference: the assumed one, from -1 to 1.
-        wins: as of ``score_p``, as are the others.
-        losses: likewise.
+        difference: the assumed difference, from -1 to 1.
+        wins: number of questions that only the first encoder answers.
+        losses: number of questions that only the second encoder answers.
         n: number of all questions.
     """
     if abs(difference) == 1:
         return -inf if difference == 1 else inf
-    # The share of questions that the second encoder alone answers, most likely under the assumed difference.
+    # The maximum-likelihood share of questions that only the second encoder answers, under the assumed difference: the
+    # larger root of a quadratic equation.
     a = 2 * n
     b = -wins - losses + (2 * n - wins + losses) * difference
     c = -losses * difference * (1 - difference)
@@ -71,5 +74,7 @@ def score_distance(difference: float, wins: float, losses: float, n: float) -> f
     variance = n * (2 * share + difference * (1 - difference))
     distance = wins - losses - n * difference
     if variance <= 0:
-        return 0.0 if distance == 0 else inf if distance > 0 else -inf
+        if distance == 0:
+            return 0.0
+        return inf if distance > 0 else -inf
     return distance / sqrt(variance)

@@ -1,4 +1,4 @@
-"""Items that share texts: sums over all pairs of them, in time that grows with the items."""
+"""Sums over all pairs of items that share texts, in time that grows with the number of items, not of pairs."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _PAIRS = 10_000_000
-"""Pairs of neighbours, one of them with many texts, that are in memory at once."""
+"""Largest number of pairs of neighbours in memory at once; such pairs are listed for items with many texts only."""
 
 
 class SharedTexts:
-    """The texts of n items, as the pairs of items that have one in common; an item is a neighbour of itself.
+    """The texts of n items, as pairs of *neighbours*: items that have a text in common.
+
+    An item with a text is a neighbour of itself. Items with one or two texts are *few-text* items: sums over their pairs
+    follow from sums over the items of each text. For the others, *many-text* items, the neighbours are listed.
 
     Args:
         texts: which item has which text, shape (n, texts), any number but 0; items without texts have no neighbours.
@@ -29,19 +32,27 @@ class SharedTexts:
         texts.sum_duplicates()
         texts.data[:] = 1
         counts = np.diff(texts.indptr)
-        self._texts, self._by_text = texts, texts.T.tocsr()
-        self._many = np.flatnonzero(counts > 2)
-        self._few = np.flatnonzero(counts <= 2)
-        self._of_few = texts[self._few]
-        self._two = np.flatnonzero(counts == 2)
-        both = np.sort(texts[self._two].indices.reshape(-1, 2), axis=1).astype(np.int64)
-        codes = both[:, 0] * texts.shape[1] + both[:, 1]
-        self._pairs = np.unique(codes, return_inverse=True)[1]
-        # Neighbours with several texts in common are counted for each.
-        neighbours = np.cumsum(texts[self._many] @ np.diff(self._by_text.indptr))
-        ends = np.flatnonzero(np.diff(neighbours // _PAIRS)) + 1
-        self._blocks = np.split(self._many, ends)
-        self._kept = self._near(self._many) if len(self._blocks) == 1 else None
+        self._texts = texts
+        self._by_text = texts.T.tocsr()
+        self._many_text_items = np.flatnonzero(counts > 2)
+        self._few_text_items = np.flatnonzero(counts <= 2)
+        self._texts_of_few = texts[self._few_text_items]
+        self._two_text_items = np.flatnonzero(counts == 2)
+        # The pair of texts of each item with two, numbered from 0.
+        both_texts = texts[self._two_text_items].indices.reshape(-1, 2)
+        both_texts = np.sort(both_texts, axis=1).astype(np.int64)
+        codes = both_texts[:, 0] * texts.shape[1] + both_texts[:, 1]
+        self._text_pairs = np.unique(codes, return_inverse=True)[1]
+        # Blocks of many-text items whose neighbours fit into memory. Neighbours with several common texts are counted
+        # once for each, so that blocks are rather too small.
+        items_per_text = np.diff(self._by_text.indptr)
+        n_listed = np.cumsum(texts[self._many_text_items] @ items_per_text)
+        ends = np.flatnonzero(np.diff(n_listed // _PAIRS)) + 1
+        self._blocks = np.split(self._many_text_items, ends)
+        # A single block is listed once; several are listed again for each sum.
+        self._single_block = None
+        if len(self._blocks) == 1:
+            self._single_block = self._neighbours(self._many_text_items)
 
     @property
     def n_neighbours(self) -> float:
@@ -54,30 +65,33 @@ class SharedTexts:
         return sums
 
     def products(self, *values: FloatArray) -> list[float]:
-        """Return for each array of n values the sum of the products of all ordered pairs of neighbours."""
-        totals = [self._among_few(own) for own in values]
-        for rows in self._blocks:
-            near = self._near(rows) if self._kept is None else self._kept
-            for number, own in enumerate(values):
-                of_few = own.copy()
-                of_few[self._many] = 0
-                # A pair of an item with many texts and one with few is met once here, and counts twice.
-                totals[number] += float(own[rows] @ (near @ (own + of_few)))
+        """Return for each array of n values the sum of the products of the values of all ordered pairs of neighbours."""
+        totals = [self._products_among_few(item_values) for item_values in values]
+        for block in self._blocks:
+            neighbours = self._single_block
+            if neighbours is None:
+                neighbours = self._neighbours(block)
+            for index, item_values in enumerate(values):
+                values_of_few = item_values.copy()
+                values_of_few[self._many_text_items] = 0
+                # The list has a pair of a many-text and a few-text item once, so that it counts twice here.
+                sums = neighbours @ (item_values + values_of_few)
+                totals[index] += float(item_values[block] @ sums)
         return totals
 
-    def _near(self, rows: NDArray[np.intp]) -> csr_array:
-        """Which items are neighbours of some others, shape (rows, n)."""
-        return (self._texts[rows] @ self._by_text) != 0
+    def _neighbours(self, items: NDArray[np.intp]) -> csr_array:
+        """Return which of all items are neighbours of the given ones, shape (items, n)."""
+        return (self._texts[items] @ self._by_text) != 0
 
-    def _among_few(self, values: FloatArray) -> float:
-        """The sum over the items with one or two texts.
+    def _products_among_few(self, values: FloatArray) -> float:
+        """Return the sum of the products over all pairs of few-text items.
 
-        The square of the sum over a text's items has all their pairs. Pairs with two texts in common are in two such
-        squares, and so the squares of the sums over items with the same two texts are subtracted.
+        The squared sum of a text's values is the sum over all pairs of its items. Pairs with two texts in common are in
+        two of these squares: the squared sums over items with the same two texts are subtracted.
         """
-        by_text = self._of_few.T @ values[self._few]
-        by_pair = np.bincount(self._pairs, values[self._two])
-        return float(by_text @ by_text - by_pair @ by_pair)
+        sums_by_text = self._texts_of_few.T @ values[self._few_text_items]
+        sums_by_pair = np.bincount(self._text_pairs, values[self._two_text_items])
+        return float(sums_by_text @ sums_by_text - sums_by_pair @ sums_by_pair)
 
 
 def membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
@@ -91,26 +105,24 @@ def membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int
     from scipy.sparse import csr_array
 
     codes = np.empty((len(units), 0), np.int32) if shared is None else shared
-    item, column = (codes >= 0).nonzero()
-    return csr_array(
-        (np.ones(len(item)), (units[item], codes[item, column])),
-        (n, int(codes.max(initial=-1)) + 1),
-    )
+    n_texts = int(codes.max(initial=-1)) + 1
+    items, columns = (codes >= 0).nonzero()
+    positions = (units[items], codes[items, columns])
+    return csr_array((np.ones(len(items)), positions), (n, n_texts))
 
 
 def with_loners(texts: csr_array, units: NDArray[np.intp]) -> csr_array:
-    """Return the texts, and one more for each of the units that has none, which makes it a neighbour of itself."""
+    """Return the texts, and one more for each of the units without any, so that all are neighbours of themselves."""
     from scipy.sparse import csr_array, hstack
 
     loners = np.setdiff1d(units, texts.nonzero()[0])
-    own = csr_array(
-        (np.ones(len(loners)), (loners, np.arange(len(loners)))), (texts.shape[0], len(loners))
-    )
-    return hstack([texts, own], "csr")
+    positions = (loners, np.arange(len(loners)))
+    own_texts = csr_array((np.ones(len(loners)), positions), (texts.shape[0], len(loners)))
+    return hstack([texts, own_texts], "csr")
 
 
 def joined(parts: Sequence[csr_array]) -> csr_array:
-    """Return the texts of several tasks of the same units side by side; none is of two tasks."""
+    """Return the texts of several tasks side by side, for the same units; texts of two tasks are never the same."""
     from scipy.sparse import hstack
 
     return hstack(parts, "csr")
