@@ -1,4 +1,4 @@
-"""What the comparison of two encoders found: on each task and on average, as objects, a table and rows."""
+"""The result of comparing two encoders, on each task and on average: as objects, a table and rows."""
 
 from __future__ import annotations
 
@@ -59,13 +59,16 @@ class TaskComparison(Comparison):
 
     @property
     def verdict(self) -> str:
-        """The better encoder, if the corrected p-value is significant, or that they are equal within the margin."""
+        """The answer of the test, such as ``A better``, ``not separable`` or ``equal within .01``."""
         if self.test.answer in ("not tested", "not separable"):
             return self.test.answer
-        answer = "A better" if self.test.answer == "better" else "B better"
         if self.test.answer == "equal" and self.test.equality:
             answer = f"equal within {margin_words(self.test.equality.margin)}"
-        return f"{answer}{' (this model)' if self.this_model else ''}"
+        elif self.test.answer == "better":
+            answer = "A better"
+        else:
+            answer = "B better"
+        return f"{answer} (this model)" if self.this_model else answer
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,12 +83,12 @@ class EncoderComparison:
         'A better'
 
     Attributes:
-        tasks: each comparable task.
-        average: over several tasks; ``None`` for one.
+        tasks: the comparison on each task that both have.
+        average: the comparison on average over several tasks; ``None`` for one task.
         notes: on left-out results and corrections.
-        rows: of A and B in a table.
-        columns: of that table: the tasks, and their average.
-        banner: of that table, such as that of a smoke run.
+        rows: the rows of A and B in a leaderboard.
+        columns: the columns of that leaderboard: the tasks, and their average.
+        banner: the banner of that leaderboard, such as that of a smoke run.
     """
 
     tasks: tuple[TaskComparison, ...]
@@ -98,7 +101,9 @@ class EncoderComparison:
     @property
     def every(self) -> tuple[TaskComparison, ...]:
         """The tasks, and their average if there are several."""
-        return (*self.tasks, *([self.average] if self.average else []))
+        if self.average is None:
+            return self.tasks
+        return (*self.tasks, self.average)
 
     @property
     def table(self) -> Table:
@@ -130,26 +135,33 @@ class EncoderComparison:
         columns = {column.name: column for column in self.columns}
         sentences = []
         for entry in self.every:
-            best = entry.test.best and first.tuned
-            row, over = row_name(first, self.rows), over_name(second, self.rows, best)
-            if first.label == second.label:  # in two folders
-                row, over = f"{first.label} (A)", f"{second.label} (B)"
-            names = Names(row, over, column_phrase(columns[entry.task], self.columns))
-            _, text = sentence(entry.test, names)
+            if first.label == second.label:
+                # The same encoder in two folders.
+                row = f"{first.label} (A)"
+                over = f"{second.label} (B)"
+            else:
+                best = entry.test.best and first.tuned
+                row = row_name(first, self.rows)
+                over = over_name(second, self.rows, best)
+            column = column_phrase(columns[entry.task], self.columns)
+            _, text = sentence(entry.test, Names(row, over, column))
             sentences.append(text)
         return sentences
 
 
 def pair_table(compared: EncoderComparison, title: str) -> Table:
-    """Return a line for each task, and for the average over several; the verdicts as sentences below."""
+    """Return a table with a row for each task and for the average over several; its notes state the verdicts."""
     heads = ("items", "A", "B", "A - B", f"{LEVEL:.0%} interval", "p", "verdict")
     rows = []
     for entry in compared.every:
-        name = entry.task if entry.task != AVERAGE else f"{AVERAGE} of {len(compared.tasks)}"
+        name = entry.task
+        if entry.task == AVERAGE:
+            name = f"{AVERAGE} of {len(compared.tasks)}"
         cells = [Score(nan, None, 1, text=text) for text in _cell_texts(entry)]
         rows.append(Row(name, "", tuple(cells)))
-    *of_tasks, last = compared.sentences()  # that of the average, if there is one
-    notes = [last, explanation(compared), *compared.notes, *of_tasks]
+    # The sentence on the average, if there is one, is the last, and comes first below the table.
+    *other_sentences, main_sentence = compared.sentences()
+    notes = [main_sentence, explanation(compared), *compared.notes, *other_sentences]
     notes += caveat_notes([entry.test for entry in compared.every])
     columns = tuple(Column(head, head) for head in heads)
     return Table(
@@ -165,22 +177,31 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
 
 def _cell_texts(entry: TaskComparison) -> list[str]:
     """Return the cells of a task, in the order of the headings."""
-    interval = p = "undefined"
+    interval = "undefined"
     if entry.test.interval:
-        interval = f"[{', '.join(map(_number, entry.test.interval))}]"
+        low, high = entry.test.interval
+        interval = f"[{_number(low)}, {_number(high)}]"
+    p = "undefined"
     if entry.corrected is not None:
         p = p_words(entry.corrected).removeprefix("= ")
-    first, second = _score(entry.first), _score(entry.second)
-    difference = _number(entry.difference, "+")
-    return [f"{entry.n:,}", first, second, difference, interval, p, entry.verdict]
+    return [
+        f"{entry.n:,}",
+        _score(entry.first),
+        _score(entry.second),
+        _number(entry.difference, "+"),
+        interval,
+        p,
+        entry.verdict,
+    ]
 
 
 def explanation(compared: EncoderComparison) -> str:
     """Return the note on the numbers of the table."""
-    sides = [side for task in compared.tasks for side in (task.first, task.second)]
-    tested = "p of the difference" if any(entry.test.equality for entry in compared.every) else "p"
-    text = f"Interval and {tested}: over items and, if several, seeds"
-    if any(side.sd is not None for side in sides):
+    has_equality = any(entry.test.equality for entry in compared.every)
+    p = "p of the difference" if has_equality else "p"
+    text = f"Interval and {p}: over items and, if several, seeds"
+    scores = [score for task in compared.tasks for score in (task.first, task.second)]
+    if any(score.sd is not None for score in scores):
         text = f"±: over seeds. {text}"
     if len(compared.tasks) > 1:
         text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
@@ -192,13 +213,16 @@ def explanation(compared: EncoderComparison) -> str:
 
 
 def _number(value: float, sign: str = "") -> str:
-    return f"{sign if value > 0 else ''}{number(value)}" if isfinite(value) else "undefined"
+    """Return a number as text, with ``sign`` before positive ones."""
+    if not isfinite(value):
+        return "undefined"
+    return f"{sign}{number(value)}" if value > 0 else number(value)
 
 
 def _score(score: SeedMean) -> str:
-    return (
-        _number(score.mean) if score.sd is None else f"{_number(score.mean)} ± {_number(score.sd)}"
-    )
+    if score.sd is None:
+        return _number(score.mean)
+    return f"{_number(score.mean)} ± {_number(score.sd)}"
 
 
 def pair_rows(compared: EncoderComparison) -> list[dict[str, Any]]:

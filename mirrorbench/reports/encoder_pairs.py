@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.comparable import incomparable, newest_shared
+from mirrorbench.reports.comparable import Stored, incomparable, newest_shared
 from mirrorbench.reports.encoder_comparison import EncoderComparison, TaskComparison
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.selection import Choice, read_items, select
@@ -28,11 +28,11 @@ from mirrorbench.storage.results import Result
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.reports.comparable import Stored
-
 
 _Results = dict[str, list[list[Result]]]
 """For each task the results of the seeds of A, and those of B."""
+_MOST_NAMED = 4
+"""The largest number of other tests that a note lists."""
 
 
 def compare_encoders(
@@ -44,10 +44,10 @@ def compare_encoders(
     folder: Path | None = None,
     margin: float | None = None,
 ) -> EncoderComparison:
-    """Compare two encoders on those of the ``tasks`` that both have.
+    """Compare two encoders on those of the ``tasks`` that both have, and on their average.
 
-    P-values of tasks are corrected for each other. That of the average is corrected as below the leaderboard of all
-    results in the folder, or not at all without one.
+    The p-values of tasks are corrected for each other. That of the average is corrected as it is below the leaderboard of
+    all results in the folder; without a folder it is not corrected.
 
     Args:
         first: results of encoder A.
@@ -55,19 +55,22 @@ def compare_encoders(
         tasks: names of tasks.
         plugins: plugins with the metrics.
         allow_mixed: also compare results of different data or protocols.
-        folder: the folder with the results of both.
-        margin: within which they are tested to be equal too, between 0 and 1.
+        folder: the folder with the results of both encoders.
+        margin: also test whether the encoders are equal within this margin, between 0 and 1.
 
     Raises:
-        UsageError: results are not comparable, there is no task on which both have some, or the margin is none.
+        UsageError: the results are not comparable, the encoders have no task in common, or the margin is not between 0
+            and 1.
     """
     equality = asked_for(margin)
     sides, notes = newest_shared([first, second])
-    pairs = {
-        task: [[entry for entry in side if entry.result.task == task] for side in sides]
-        for task in tasks
+    stored_by_task = _stored_by_task(sides, tasks)
+    shared = {
+        task: (of_first, of_second)
+        for task, (of_first, of_second) in stored_by_task.items()
+        if of_first and of_second
     }
-    shared = {task: pair for task, pair in pairs.items() if all(pair)}
+
     mixed = _mixed(shared)
     if mixed and not allow_mixed:
         raise UsageError(
@@ -75,73 +78,113 @@ def compare_encoders(
             "Run one of them again, choose with --protocol or --tasks, or compare them all the same: --allow-mixed",
         )
     notes += [f"not comparable: {reason}" for reason in mixed]
-    for name, side in (("A", 0), ("B", 1)):
-        if only := [task for task, pair in pairs.items() if pair[side] and not pair[1 - side]]:
-            notes.append(f"only {name} has: {', '.join(only)}")
-    both = _items_of_both(shared, plugins)
-    notes += both.notes
-    compared = both.results
-    if not compared:
+    notes += _notes_on_single_encoders(stored_by_task)
+    pair = _read_pair(shared, plugins)
+    notes += pair.notes
+    results = pair.results
+    if not results:
         raise UsageError(
-            "there is no task on which both can be compared" + "".join(f"\n  {n}" for n in notes)
+            "there is no task on which both can be compared"
+            + "".join(f"\n  {note}" for note in notes)
         )
-    comparisons = Comparisons(both.items, plugins)
-    board = _Board.of(folder, compared, plugins) if folder else _Board()
-    verdicts = [
-        _tested(board.like(_untested(task, compared, equality)), comparisons, compared)
-        for task in compared
-    ]
+
+    comparisons = Comparisons(pair.items, plugins)
+    board = _Board.of(folder, results, plugins) if folder else _Board()
+    verdicts = []
+    for task in results:
+        verdict = board.like(_untested(task, results, equality))
+        verdicts.append(_tested(verdict, comparisons, results))
     verdicts = _corrected_over_tasks(verdicts)
-    if n := board.count_others(verdicts):
-        tests = f"{n} other {'test' if n == 1 else 'tests'}"
+    task_comparisons = [_row(verdict, comparisons, results) for verdict in verdicts]
+    n_others = board.count_others(verdicts)
+    if n_others:
+        tests = f"{n_others} other {'test' if n_others == 1 else 'tests'}"
+        on_tasks = "this task" if len(results) == 1 else "these tasks"
         notes.append(
-            f"The leaderboard of {folder} has {tests} on {'this task' if len(compared) == 1 else 'these tasks'}, "
-            "for which p is not corrected here."
+            f"The leaderboard of {folder} has {tests} on {on_tasks}, for which p is not corrected here."
         )
+
     average = None
-    if len(compared) > 1:
-        others = board.other_steps(plugins, both.by_cell)
-        verdict = board.like(_untested(AVERAGE, compared, equality))
-        verdict = _tested(verdict, comparisons, compared)
-        others = [other for other in others if not _same_rows(other, verdict)]
-        (verdict, *_) = with_corrections([verdict, *others], ["average"] * (1 + len(others)))
-        average = _row(verdict, comparisons, compared)
-        notes += notes_on_matching(comparisons, "AB", {task: task for task in compared}, plugins)
-        if others and not verdict.best:
-            notes.append(board.note(others))
-        verdicts.append(verdict)
-    first_table, second_table = (_table_of(side, compared, plugins) for side in (0, 1))
+    if len(results) > 1:
+        # Correct the average together with the other steps of the leaderboard.
+        verdict = board.like(_untested(AVERAGE, results, equality))
+        verdict = _tested(verdict, comparisons, results)
+        steps = board.steps_in_average(plugins, pair.items_by_cell)
+        other_steps = [step for step in steps if not _same_rows(step, verdict)]
+        family = [verdict, *other_steps]
+        verdict = with_corrections(family, ["average"] * len(family))[0]
+        average = _row(verdict, comparisons, results)
+        titles = {task: task for task in results}
+        notes += notes_on_matching(comparisons, "AB", titles, plugins)
+        if other_steps and not verdict.best:
+            notes.append(board.note(other_steps))
+
+    table_of_first = _table_of(0, results, plugins)
+    table_of_second = _table_of(1, results, plugins)
     return EncoderComparison(
-        tuple(_row(verdict, comparisons, compared) for verdict in verdicts[: len(compared)]),
+        tuple(task_comparisons),
         average,
         tuple(notes),
-        (first_table.rows[0], second_table.rows[0]),
-        first_table.columns,
-        first_table.banner or second_table.banner,
+        (table_of_first.rows[0], table_of_second.rows[0]),
+        table_of_first.columns,
+        table_of_first.banner or table_of_second.banner,
     )
 
 
+def _stored_by_task(
+    sides: Sequence[Sequence[Stored]], tasks: Sequence[str]
+) -> dict[str, tuple[list[Stored], list[Stored]]]:
+    """Return the stored results of A and of B on each task."""
+    first, second = sides
+    by_task = {}
+    for task in tasks:
+        of_first = [entry for entry in first if entry.result.task == task]
+        of_second = [entry for entry in second if entry.result.task == task]
+        by_task[task] = (of_first, of_second)
+    return by_task
+
+
+def _notes_on_single_encoders(
+    stored_by_task: Mapping[str, tuple[Sequence[Stored], Sequence[Stored]]],
+) -> list[str]:
+    """Return notes on the tasks that only one of the encoders has."""
+    only_first = []
+    only_second = []
+    for task, (of_first, of_second) in stored_by_task.items():
+        if of_first and not of_second:
+            only_first.append(task)
+        if of_second and not of_first:
+            only_second.append(task)
+    notes = []
+    if only_first:
+        notes.append(f"only A has: {', '.join(only_first)}")
+    if only_second:
+        notes.append(f"only B has: {', '.join(only_second)}")
+    return notes
+
+
 @dataclass(frozen=True)
-class _Both:
-    """The results of A and B on each task that can be compared, and their items, each read once.
+class _Pair:
+    """The results of A and B on each task that can be compared, and their items.
 
     Attributes:
         results: by task.
-        items: of each seed by encoder, A or B, and task.
-        by_cell: the same by cell id.
+        items: of each seed, by encoder (A or B) and task.
+        items_by_cell: the items of all results that have some, by cell id.
         notes: on tasks that cannot be compared.
     """
 
     results: _Results = field(default_factory=dict)
     items: dict[tuple[RowKey, str], Seeds] = field(default_factory=dict)
-    by_cell: dict[str, ItemScores] = field(default_factory=dict)
+    items_by_cell: dict[str, ItemScores] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
 
-def _items_of_both(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Both:
-    both = _Both()
+def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Pair:
+    """Read the items of A and B on each task."""
+    pair = _Pair()
     for task, sides in tasks.items():
-        read: list[dict[int, ItemScores]] = []
+        items_of_sides: list[dict[int, ItemScores]] = []
         complete = True
         for side in sides:
             seeds: dict[int, ItemScores] = {}
@@ -151,43 +194,49 @@ def _items_of_both(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plu
                     complete = False
                     continue
                 seeds[entry.result.seed] = items
-                both.by_cell[entry.result.cell_id] = items
-            read.append(seeds)
+                pair.items_by_cell[entry.result.cell_id] = items
+            items_of_sides.append(seeds)
         if not complete:
-            both.notes.append(
+            pair.notes.append(
                 f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
             )
             continue
-        both.results[task] = [[entry.result for entry in side] for side in sides]
-        both.items["A", task], both.items["B", task] = read
-    return both
+        pair.results[task] = [[entry.result for entry in side] for side in sides]
+        pair.items["A", task], pair.items["B", task] = items_of_sides
+    return pair
 
 
 def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Correct the verdicts on tasks for each other; those on best rows for their choice, if that corrects p more."""
-    plain = [replace(verdict, best=False) for verdict in verdicts]
-    corrected = with_corrections(plain, ["tasks"] * len(plain))
+    """Correct the verdicts on tasks for each other.
+
+    Verdicts on best rows are corrected for their choice instead, if that gives a larger p-value. Differences and
+    equalities are decided separately.
+    """
+    not_best = [replace(verdict, best=False) for verdict in verdicts]
+    corrected = with_corrections(not_best, ["tasks"] * len(verdicts))
     for index, verdict in enumerate(verdicts):
-        if verdict.best and verdict.p is not None:
-            (chosen,) = with_corrections([verdict], ["choice"])
-            over_tasks = replace(corrected[index], best=True)
-            strictest = chosen
-            if (chosen.corrected or 0.0) < (over_tasks.corrected or 0.0):
-                strictest = over_tasks
-            equalities = (chosen.equality, over_tasks.equality)
-            equality = max(
-                filter(None, equalities), key=lambda own: own.corrected or 0.0, default=None
-            )
-            corrected[index] = replace(strictest, equality=equality)
+        if not verdict.best or verdict.p is None:
+            continue
+        (for_choice,) = with_corrections([verdict], ["choice"])
+        over_tasks = replace(corrected[index], best=True)
+        stricter = for_choice
+        if (for_choice.corrected or 0.0) < (over_tasks.corrected or 0.0):
+            stricter = over_tasks
+        equalities = [verdict.equality for verdict in (for_choice, over_tasks) if verdict.equality]
+        equality = max(equalities, key=lambda equality: equality.corrected or 0.0, default=None)
+        corrected[index] = replace(stricter, equality=equality)
     return corrected
 
 
 def _untested(column: str, results: _Results, equality: Equality | None) -> Verdict:
-    """The verdict on a task, or on the average of all; whether results differ in protocol was decided before."""
-    sides = [results[task] for task in _tasks(column, results)]
-    first, second = (side[0] for side in sides[0])
+    """Return the verdict on a task, or on the average of all, without numbers."""
+    results_by_task = [results[task] for task in _tasks(column, results)]
+    seeds_of_first, seeds_of_second = results_by_task[0]
+    first = seeds_of_first[0]
+    second = seeds_of_second[0]
     verdict = Verdict(first.spec, second.spec, first.protocol, column, equality=equality)
-    return replace(with_caveats(verdict, sides), why_not="")
+    # Reasons against a comparison were reported before: here the user allowed it all the same.
+    return replace(with_caveats(verdict, results_by_task), why_not="")
 
 
 def _tasks(column: str, results: _Results) -> list[str]:
@@ -207,26 +256,29 @@ def _row(verdict: Verdict, comparisons: Comparisons, results: _Results) -> TaskC
 
 @dataclass(frozen=True)
 class _Board:
-    """The leaderboard of a folder on the compared tasks, and its verdicts, which are not tested yet."""
+    """The leaderboard of a folder on the compared tasks; empty without a folder."""
 
     table: Table = field(default_factory=lambda: Table("", (), ()))
     steps: Sequence[Verdict] = ()
+    """Its verdicts, which are not tested yet."""
     stored: Sequence[Stored] = ()
+    """Its results."""
 
     @classmethod
     def of(cls, folder: Path, results: _Results, plugins: Plugins) -> _Board:
-        """Return that of a folder; an empty one where its results do not belong into one table."""
+        """Return the leaderboard of a folder; an empty one if its results cannot be in one table."""
         protocol = next(iter(results.values()))[0][0].protocol
+        choice = Choice(tuple(results), protocol=protocol)
         try:
-            stored, rows, _ = select([folder], plugins, Choice(tuple(results), protocol=protocol))
+            stored, rows, _ = select([folder], plugins, choice)
         except UsageError:
             return cls()
-        known = [entry.result for entry in stored]
-        table = build_table(known, plugins, tuple(results), rows)
-        return cls(table, find_steps(table, known), stored)
+        results_of_board = [entry.result for entry in stored]
+        table = build_table(results_of_board, plugins, tuple(results), rows)
+        return cls(table, find_steps(table, results_of_board), stored)
 
     def like(self, verdict: Verdict) -> Verdict:
-        """Return an untested verdict with the choice behind it, if its rows are the best ones of its column."""
+        """Return an untested verdict, marked as one on best rows if its rows are the best ones of its column."""
         for step in self.steps:
             if step.best and step.column == verdict.column and _same_rows(step, verdict):
                 return replace(verdict, best=True, n_tests=step.n_tests)
@@ -234,54 +286,59 @@ class _Board:
 
     def count_others(self, verdicts: Sequence[Verdict]) -> int:
         """Count the tests of other rows in the columns of some verdicts."""
-        by_column = {verdict.column: verdict for verdict in verdicts}
-        return sum(
-            step.column in by_column and not _same_rows(step, by_column[step.column])
-            for step in self.steps
-        )
+        verdict_of_column = {verdict.column: verdict for verdict in verdicts}
+        count = 0
+        for step in self.steps:
+            verdict = verdict_of_column.get(step.column)
+            if verdict and not _same_rows(step, verdict):
+                count += 1
+        return count
 
-    def other_steps(self, plugins: Plugins, by_cell: Mapping[str, ItemScores]) -> list[Verdict]:
-        """Return the tested verdicts on steps in the average; items that are known by cell id are not read again."""
+    def steps_in_average(
+        self, plugins: Plugins, items_by_cell: Mapping[str, ItemScores]
+    ) -> list[Verdict]:
+        """Return the tested verdicts on steps in the average.
+
+        Args:
+            plugins: plugins with the metrics.
+            items_by_cell: items that were read already, by cell id.
+        """
         steps = [step for step in self.steps if step.column == AVERAGE and not step.best]
         if not steps:
             return []
-        unread = [entry for entry in self.stored if entry.result.cell_id not in by_cell]
-        items = {**by_cell, **read_items(unread, plugins)}
-        return Marker(self.table, seeds_of_rows(self.table, items), plugins).verdicts(steps)
+        unread = [entry for entry in self.stored if entry.result.cell_id not in items_by_cell]
+        items = {**items_by_cell, **read_items(unread, plugins)}
+        marker = Marker(self.table, seeds_of_rows(self.table, items), plugins)
+        return marker.verdicts(steps)
 
     def note(self, others: Sequence[Verdict]) -> str:
         """Return a note on the other tests that p of the average is corrected for."""
         labels = {row.spec: row.label for row in self.table.rows}
         pairs = [f"{labels[other.spec]} over {labels[other.over]}" for other in others]
-        more = f"; {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""
-        named = "; ".join(pairs[:_NAMED])
-        return (
-            f"p of the average: corrected for other steps of the leaderboard too ({named}{more})."
-        )
+        listed = pairs[:_MOST_NAMED]
+        if len(pairs) > _MOST_NAMED:
+            listed.append(f"{len(pairs) - _MOST_NAMED} more")
+        return f"p of the average: corrected for other steps of the leaderboard too ({'; '.join(listed)})."
 
 
-_NAMED = 4
-"""The largest number of other tests that a note lists."""
-
-
-def _same_rows(one: Verdict, other: Verdict) -> bool:
-    return {one.spec, one.over} == {other.spec, other.over} and one.protocol == other.protocol
+def _same_rows(first: Verdict, second: Verdict) -> bool:
+    """Test whether two verdicts are on the same two rows, in either order."""
+    same_specs = {first.spec, first.over} == {second.spec, second.over}
+    return same_specs and first.protocol == second.protocol
 
 
 def _table_of(side: int, results: _Results, plugins: Plugins) -> Table:
-    """The leaderboard of one of the two encoders."""
-    own = [result for sides in results.values() for result in sides[side]]
-    return build_table(own, plugins, tuple(results))
+    """Return the leaderboard of one of the two encoders."""
+    results_of_side = [result for sides in results.values() for result in sides[side]]
+    return build_table(results_of_side, plugins, tuple(results))
 
 
 def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:
-    """Reasons why the results of two encoders on tasks cannot be compared."""
+    """Return reasons why the results of two encoders on tasks cannot be compared."""
     reasons = []
     for task, pair in pairs.items():
-        reasons += [
-            f"{task}: {reason}"
-            for reason in incomparable([entry.result for side in pair for entry in side])
-        ]
+        results = [entry.result for side in pair for entry in side]
+        reasons += [f"{task}: {reason}" for reason in incomparable(results)]
     for task, pair in pairs.items():
         for name, side in zip("AB", pair, strict=True):
             if len({entry.result.experiment for entry in side}) > 1:

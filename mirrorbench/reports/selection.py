@@ -44,14 +44,12 @@ def labelled(text: str, folder: Path, plugins: Plugins) -> str:
     """Return the spec of the row with this label among the results in a folder; the text itself if it is a spec."""
     with suppress(UsageError):
         spec = parse_spec(text)
-        if (
-            spec.is_path
-            or "/" in spec.backbone
-            or spec.backbone in (*BACKBONES, *plugins.encoders.names())
-        ):
+        names_model = spec.is_path or "/" in spec.backbone
+        if names_model or spec.backbone in (*BACKBONES, *plugins.encoders.names()):
             return text
     for path in result_files(folder):
-        with suppress(DataFormatError):  # whoever needs that file reports it
+        # A damaged file is reported by the command that needs it.
+        with suppress(DataFormatError):
             result = read_result(path)
             if text in (result.name, row_label(parse_spec(result.spec), plugins)):
                 return result.spec
@@ -61,11 +59,21 @@ def labelled(text: str, folder: Path, plugins: Plugins) -> str:
 def results_of_two(
     first: str, second: str, folders: tuple[Path, Path], protocol: str, plugins: Plugins
 ) -> tuple[list[Stored], list[Stored]]:
-    """Return the results of two encoders, each in its folder, under one protocol (empty: the only one).
+    """Return the results of two encoders, each in its folder, under one protocol.
 
-    A text is a spec, what the user called a row, or its label. A bare backbone, or ``BACKBONE+base``, stands for its
-    untuned row, read by the model's own files or else by mean pooling. Of several rows that a text may mean, those two
-    are taken that share a task.
+    An encoder is given as a spec, as the name that the user gave a row, or as the label of a row. A bare backbone, or
+    ``BACKBONE+base``, stands for its untuned row: the only one, or the one with mean pooling. If a text may mean several
+    rows, prefer two rows that share a task.
+
+    Args:
+        first: the first encoder.
+        second: the second encoder.
+        folders: the folder of each encoder's results.
+        protocol: name of the protocol; empty for the only one.
+        plugins: all that is registered.
+
+    Raises:
+        UsageError: there are no results of an encoder, it has results of several protocols, or both are the same.
     """
     first_rows = _rows_meant(first, folders[0], protocol, plugins)
     second_rows = _rows_meant(second, folders[1], protocol, plugins)
@@ -81,60 +89,69 @@ def results_of_two(
     for results in chosen:
         protocols = sorted({entry.result.protocol for entry in results})
         if len(protocols) > 1:
-            text = " and ".join(protocols)
             raise UsageError(
-                f"{results[0].result.spec} has results of the protocols {text}",
+                f"{results[0].result.spec} has results of the protocols {' and '.join(protocols)}",
                 "Choose one with --protocol",
             )
     return chosen
 
 
 def _share_a_task(first: Sequence[Stored], second: Sequence[Stored]) -> bool:
-    tasks = [{entry.result.task for entry in side} for side in (first, second)]
-    return bool(tasks[0] & tasks[1])
+    tasks_of_first = {entry.result.task for entry in first}
+    return any(entry.result.task in tasks_of_first for entry in second)
 
 
 def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> list[list[Stored]]:
-    """The results of each row that a text may mean, the most likely first; ``UnknownNameError`` for none."""
+    """Return the results of each row that a text may mean, the most likely row first.
+
+    Raises:
+        UnknownNameError: there is no such row.
+    """
     rows: dict[EncoderSpec, list[Stored]] = {}
     for entry in read_stored([folder]):
         if protocol in ("", entry.result.protocol):
             rows.setdefault(parse_spec(entry.result.spec), []).append(entry)
     results = [entry.result for entries in rows.values() for entry in entries]
-    shown = row_labels(rows, plugins, stated_names(results))
-    names = {spec: {entry.result.name for entry in entries} for spec, entries in rows.items()}
-    meant = [spec for spec in rows if text == shown[spec]]
-    meant += [spec for spec in rows if text in names[spec]]
-    if not any(text == row_label(spec, plugins) for spec in rows):  # a label is no spec
-        wanted = parse_spec(text)
-        meant.append(wanted if wanted in rows else _untuned(wanted, sorted(rows, key=str)))
-    meant += [spec for spec in rows if text == row_label(spec, plugins)]
+    shown_labels = row_labels(rows, plugins, stated_names(results))
+    with_label = [spec for spec in rows if text == row_label(spec, plugins)]
+
+    meant = [spec for spec in rows if text == shown_labels[spec]]
+    for spec, entries in rows.items():
+        if any(text == entry.result.name for entry in entries):
+            meant.append(spec)
+    if not with_label:
+        # Parse the text only if it is no label, which may not be a valid spec.
+        spec = parse_spec(text)
+        meant.append(spec if spec in rows else _untuned(spec, sorted(rows, key=str)))
+    meant += with_label
     found = [rows[spec] for spec in dict.fromkeys(meant) if spec in rows]
     if not found:
-        raise unknown_name(f"encoder among the results in {folder}:", text, sorted(shown.values()))
+        labels = sorted(shown_labels.values())
+        raise unknown_name(f"encoder among the results in {folder}:", text, labels)
     return found
 
 
-def _untuned(wanted: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec:
-    """The untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings.
+def _untuned(spec: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec:
+    """Return the untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings.
 
-    Any other spec, and that of a backbone without such a row, stays as it is.
+    Return any other spec, or that of a backbone without such a row, as it is.
     """
-    if wanted.params or wanted.method not in ("", "base"):
-        return wanted
-    rows = [spec for spec in specs if spec == replace(wanted, method="base", params=spec.params)]
-    rows = [spec for spec in rows if dict(spec.params).keys() <= set(POOLING_KEYS)]
+    if spec.params or spec.method not in ("", "base"):
+        return spec
+    rows = [row for row in specs if row == replace(spec, method="base", params=row.params)]
+    rows = [row for row in rows if dict(row.params).keys() <= set(POOLING_KEYS)]
     if len(rows) > 1:
-        rows = [spec for spec in rows if str(spec.get("pooling")).startswith("mean")]
-    return min(rows, key=lambda spec: len(spec.params), default=wanted)
+        rows = [row for row in rows if str(row.get("pooling")).startswith("mean")]
+    return min(rows, key=lambda row: len(row.params), default=spec)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows and columns of a published table; ``where`` is its place in the paper."""
+    """The rows and columns of a published table."""
 
     title: str
     where: str
+    """Its place in the paper."""
     rows: tuple[EncoderSpec, ...]
     metrics: Mapping[str, str]
     """Metric by task; empty for a table without scores of tasks."""
@@ -142,9 +159,10 @@ class Layout:
 
 def layouts(plugins: Plugins) -> dict[str, Layout]:
     """Return the published tables of all plugins, by name."""
-    return {
-        name: layout for entry in plugins.tables for name, layout in entry.value(plugins).items()
-    }
+    tables: dict[str, Layout] = {}
+    for entry in plugins.tables:
+        tables.update(entry.value(plugins))
+    return tables
 
 
 @dataclass(frozen=True)
@@ -175,17 +193,21 @@ class Choice:
 
     def laid_out(self, name: str, plugins: Plugins) -> Choice:
         """Return a copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
-        known = layouts(plugins)
-        if name not in known:
+        tables = layouts(plugins)
+        if name not in tables:
+            # Raises an error that says so if the plugin with the papers' tables is missing.
             plugins.tables.entry("papers")
-            raise unknown_name("table", name, list(known), "mirrorbench list tables")
-        rows, metrics = known[name].rows, known[name].metrics
-        if not metrics:
+            raise unknown_name("table", name, list(tables), "mirrorbench list tables")
+        layout = tables[name]
+        if not layout.metrics:
             raise UsageError(
                 f"{name} has no scores of tasks", f"mirrorbench paper {name} shows what it has."
             )
         return replace(
-            self, tasks=self.tasks or tuple(metrics), rows=rows, metrics=self.metrics or metrics
+            self,
+            tasks=self.tasks or tuple(layout.metrics),
+            rows=layout.rows,
+            metrics=self.metrics or layout.metrics,
         )
 
 
@@ -194,7 +216,8 @@ _ALL = Choice()
 
 def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
     """Build the leaderboard of the results in folders, or read one table of the format ``json``."""
-    if files := [path for path in sources if path.is_file()]:
+    files = [path for path in sources if path.is_file()]
+    if files:
         if len(sources) > 1:
             raise UsageError(
                 f"{files[0]} is a finished table", "Name it alone, or name folders of results."
@@ -208,12 +231,13 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     stored, rows, notes = select(sources, plugins, choice)
     items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
-        stored, items, lines = without_overlap(stored, read_items(stored, plugins), plugins)
-        notes += lines
+        stored, items, overlap_notes = without_overlap(stored, read_items(stored, plugins), plugins)
+        notes += overlap_notes
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, choice.tasks, rows)
     table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
-    return Leaderboard(replace(table, warnings=(*table.warnings, *notes)), results, (), plugins)
+    table = replace(table, warnings=(*table.warnings, *notes))
+    return Leaderboard(table, results, (), plugins)
 
 
 def without_overlap(
@@ -228,48 +252,58 @@ def without_overlap(
     from mirrorbench.reports.statistics.items import score_on
 
     seen: dict[str, set[str]] = {}
-    lines: dict[str, None] = {}
-    lost = set()  # scores with a seed that cannot be scored again: a mean over the others would pass for one over all
-    for result in (entry.result for entry in stored):
-        own = items.get(result.cell_id)
-        if own is None or (result.cell.get("corpus") and own.overlap is None):
-            reason = "its items are not stored" if own is None else "its overlap is unknown"
-            lines[
-                f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."
-            ] = None
-            lost.add(seed_key(result)[:-1])
-        seen.setdefault(result.task, set()).update(own.seen if own else ())
-    kept: list[Stored] = []
-    left: dict[str, ItemScores] = {}
+    notes: dict[str, None] = {}
+    # Scores with a seed that cannot be scored again: a mean over the other seeds would pass for one over all.
+    lost_scores = set()
+    for entry in stored:
+        result = entry.result
+        result_items = items.get(result.cell_id)
+        seen_on_task = seen.setdefault(result.task, set())
+        if result_items is not None:
+            seen_on_task.update(result_items.seen)
+        reason = ""
+        if result_items is None:
+            reason = "its items are not stored"
+        elif result.cell.get("corpus") and result_items.overlap is None:
+            reason = "its overlap is unknown"
+        if reason:
+            note = f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."
+            notes[note] = None
+            lost_scores.add(seed_key(result)[:-1])
+
+    rescored: list[Stored] = []
+    unseen_items: dict[str, ItemScores] = {}
     counts: dict[str, str] = {}
     for entry in stored:
         result = entry.result
-        if seed_key(result)[:-1] not in lost:
-            own = items[result.cell_id]
-            left[result.cell_id] = rest = own.without(seen[result.task])
-            score = score_on(rest, plugins)
-            main = None if isnan(score) else score
-            metrics, n = {result.main_metric: main}, len(rest.ids)
-            rescored = replace(result, main_score=main, metrics=metrics, n_items=n, overlap=None)
-            kept.append(Stored(rescored, entry.path))
-            counts[result.task] = f"{result.task} {n:,} of {len(own.ids):,}"
-    return (
-        kept,
-        left,
-        [
-            *lines,
-            f"Scored on items without a text of the tuning corpora: {', '.join(counts.values())}",
-        ],
-    )
+        if seed_key(result)[:-1] in lost_scores:
+            continue
+        all_items = items[result.cell_id]
+        unseen = all_items.without(seen[result.task])
+        unseen_items[result.cell_id] = unseen
+        score = score_on(unseen, plugins)
+        main_score = None if isnan(score) else score
+        rescored_result = replace(
+            result,
+            main_score=main_score,
+            metrics={result.main_metric: main_score},
+            n_items=len(unseen.ids),
+            overlap=None,
+        )
+        rescored.append(Stored(rescored_result, entry.path))
+        counts[result.task] = f"{result.task} {len(unseen.ids):,} of {len(all_items.ids):,}"
+    on_tasks = ", ".join(counts.values())
+    note = f"Scored on items without a text of the tuning corpora: {on_tasks}"
+    return rescored, unseen_items, [*notes, note]
 
 
 def everything(folder: Path, plugins: Plugins) -> Leaderboard:
-    """Build the leaderboard of all results of a folder, without verdicts: they can take longer than a run."""
+    """Build the leaderboard of all results of a folder, without verdicts, which can take longer than a run."""
     stored, rows, notes = select([folder], plugins, Choice(allow_mixed=True))
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, (), rows)
-    more = f"Verdicts on these rows: mirrorbench leaderboard {folder}"
-    table = replace(table, warnings=(*table.warnings, *notes), notes=(*table.notes, more))
+    hint = f"Verdicts on these rows: mirrorbench leaderboard {folder}"
+    table = replace(table, warnings=(*table.warnings, *notes), notes=(*table.notes, hint))
     return Leaderboard(table, results, (), plugins)
 
 
@@ -281,7 +315,16 @@ def judged(
     ties: bool = False,
     items: Mapping[str, ItemScores] | None = None,
 ) -> Table:
-    """Add verdicts, intervals and ties to a table of stored results; ``items`` by cell, if they are read already."""
+    """Add verdicts, and intervals and ties if requested, to a table of stored results.
+
+    Args:
+        table: the table.
+        stored: its results.
+        plugins: plugins with the metrics.
+        intervals: add confidence intervals over items.
+        ties: mark scores that are not separable from the best.
+        items: the items of the results by cell id; ``None`` to read them.
+    """
     from mirrorbench.reports.statistics.steps import find_steps
     from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
 
@@ -291,13 +334,13 @@ def judged(
     marker = Marker(table, seeds_of_rows(table, items), plugins)
     verdicts = marker.verdicts(steps)
     marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
-    columns = tuple(map(marker.with_item_counts, marked.columns))
-    on_matching = marker.notes_on_matching(verdicts, marked=intervals or ties)
-    return replace(marked, columns=columns, notes=(*marked.notes, *on_matching))
+    columns = [marker.with_item_counts(column) for column in marked.columns]
+    notes_on_matching = marker.notes_on_matching(verdicts, marked=intervals or ties)
+    return replace(marked, columns=tuple(columns), notes=(*marked.notes, *notes_on_matching))
 
 
 def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
-    """The items of results by cell; without those of unreadable predictions, which a table does not need."""
+    """Return the items of results by cell id, without those of unreadable predictions."""
     from mirrorbench.reports.statistics.items import items_of
 
     items = {}
@@ -306,12 +349,14 @@ def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScor
         with suppress(DataFormatError):
             task = entry.result.task
             if several_folders and task in plugins.tasks and plugins.tasks[task].private:
-                # Contents of own data are numbered with a secret of their folder: match them by files.
+                # Contents of own data are numbered with a secret of their folder. Without them, items are matched by
+                # file and row.
                 arrays = dict(entry.predictions())
                 arrays.pop("content", None)
                 entry = entry._replace(in_memory=arrays)
-            if own := items_of(entry, plugins):
-                items[entry.result.cell_id] = own
+            result_items = items_of(entry, plugins)
+            if result_items is not None:
+                items[entry.result.cell_id] = result_items
     return items
 
 
@@ -323,36 +368,41 @@ def select(
     Raises:
         UsageError: nothing is left, an encoder or metric is not among the results, or they are not comparable.
     """
-    stored, where = read_stored(folders), ", ".join(map(str, folders))
+    stored = read_stored(folders)
+    where = ", ".join(map(str, folders))
     if not stored:
         smoke_runs = [str(run) for folder in folders for run in folders_of_smoke_runs(folder)]
         if smoke_runs:
             hint = f"Those of smoke runs (--limit) are in {', '.join(smoke_runs)}: name it."
             raise UsageError(f"no results in {where}", hint)
         raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
-    known = [entry.result for entry in stored]
-    kept = [
-        r
-        for r in known
-        if (not choice.tasks or r.task in choice.tasks) and choice.protocol in ("", r.protocol)
-    ]
-    if not kept:
-        tasks = ", ".join(sorted({result.task for result in known}))
+
+    all_results = [entry.result for entry in stored]
+    results = []
+    for result in all_results:
+        on_task = not choice.tasks or result.task in choice.tasks
+        if on_task and choice.protocol in ("", result.protocol):
+            results.append(result)
+    if not results:
+        tasks = ", ".join(sorted({result.task for result in all_results}))
         raise UsageError(
             f"no results in {where} for the tasks or protocol asked for",
             f"There are results on: {tasks}",
         )
-    kept, notes = newest(
-        kept, _run_again([r for r in kept if r.computation != COMPUTATION], folders)
-    )
-    rows = _chosen_encoders(_encoders_in_order(kept, choice.tasks, plugins), kept, choice, plugins)
-    metrics, specs = {"": "", **choice.metrics}, {str(spec) for spec in rows}
-    kept = [
-        _with_metric(r, metrics.get(r.task, metrics[""]))
-        for r in kept
-        if str(parse_spec(r.spec)) in specs
-    ]
-    mixed = mixtures(kept, plugins)
+    outdated = [result for result in results if result.computation != COMPUTATION]
+    results, notes = newest(results, _command_to_run_again(outdated, folders))
+
+    encoders = _encoders_in_order(results, choice.tasks, plugins)
+    encoders = _chosen_encoders(encoders, results, choice, plugins)
+    specs = {str(spec) for spec in encoders}
+    other_metric = choice.metrics.get("", "")
+    chosen = []
+    for result in results:
+        if str(parse_spec(result.spec)) in specs:
+            metric = choice.metrics.get(result.task, other_metric)
+            chosen.append(_with_metric(result, metric))
+
+    mixed = mixtures(chosen, plugins)
     if mixed and not choice.allow_mixed:
         reasons = "".join(f"\n  {reason}" for reason in mixed)
         raise UsageError(
@@ -360,42 +410,58 @@ def select(
             "Name fewer folders, select with --tasks, --encoder or --protocol, run again what differs,\n"
             "or mix them all the same with --allow-mixed: the table then says so.",
         )
-    paths = {entry.result.cell_id: entry.path for entry in reversed(stored)}
     notes += [
         f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed
     ]
-    return [Stored(result, paths[result.cell_id]) for result in without_repeats(kept)], rows, notes
+    # Of a cell that is in several folders, the first file counts.
+    paths: dict[str, Path] = {}
+    for entry in stored:
+        paths.setdefault(entry.result.cell_id, entry.path)
+    selected = [Stored(result, paths[result.cell_id]) for result in without_repeats(chosen)]
+    return selected, encoders, notes
 
 
-def _run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
-    """The command that computes results anew: encoders, tasks and seeds, and common options."""
-    words = [
-        "mirrorbench",
-        "run",
-        *(w for spec in dict.fromkeys(r.spec for r in results) for w in ("-e", spec)),
-    ]
+def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
+    """Return the command that computes results anew: their encoders, tasks and seeds, and the options they share.
+
+    An option with a default value, or of which the results have several values, is left out.
+    """
+    words = ["mirrorbench", "run"]
+    for spec in dict.fromkeys(result.spec for result in results):
+        words += ["-e", spec]
     words += ["-t", ",".join(dict.fromkeys(result.task for result in results))]
-    values = {
-        "--seeds": {str(1 + max((r.seed for r in results), default=0))} - {"1"},
-        "--protocol": {r.protocol for r in results} - {"paper"},
-        "--eval-precision": {r.evaluated_in for r in results} - {"fp32"},
-        "--corpus": {str(corpus["name"]) for r in results if (corpus := r.cell.get("corpus"))},
+    n_seeds = 1 + max((result.seed for result in results), default=0)
+    if n_seeds > 1:
+        words += ["--seeds", str(n_seeds)]
+
+    corpora: set[str] = set()
+    for result in results:
+        corpus = result.cell.get("corpus")
+        if corpus:
+            corpora.add(str(corpus["name"]))
+    values_of_options = {
+        "--protocol": {result.protocol for result in results} - {"paper"},
+        "--eval-precision": {result.evaluated_in for result in results} - {"fp32"},
+        "--corpus": corpora,
         "-o": {str(folder) for folder in folders} - {"results"},
     }
-    words += [word for option, own in values.items() if len(own) == 1 for word in (option, *own)]
+    for option, values in values_of_options.items():
+        if len(values) == 1:
+            words += [option, *values]
     return shlex.join(words)
 
 
 def _encoders_in_order(
     results: Sequence[Result], tasks: Sequence[str], plugins: Plugins
 ) -> list[EncoderSpec]:
-    """The encoders of results in the order of a run: by backbone, by level of the first task, along the ladder."""
+    """Return the encoders of results in the order of a run: by backbone, by level of the first task, along the ladder."""
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
     first_level: dict[EncoderSpec, int] = {}
     for result in results:
-        spec, level = parse_spec(result.spec), levels.index(level_of[result.task])
+        spec = parse_spec(result.spec)
+        level = levels.index(level_of[result.task])
         first_level[spec] = min(level, first_level.get(spec, level))
     backbones = list(dict.fromkeys(spec.backbone for spec in first_level))
 
@@ -407,40 +473,47 @@ def _encoders_in_order(
 
 
 def _chosen_encoders(
-    known: list[EncoderSpec], results: Sequence[Result], choice: Choice, plugins: Plugins
+    encoders: list[EncoderSpec], results: Sequence[Result], choice: Choice, plugins: Plugins
 ) -> list[EncoderSpec]:
-    """The encoders of the choice, in its order."""
+    """Return those of the encoders of some results that are chosen, in the order of the choice."""
     if choice.rows:
-        known = [spec for spec in choice.rows if spec in known]
-        if not known:
+        encoders = [spec for spec in choice.rows if spec in encoders]
+        if not encoders:
             raise UsageError(
                 f"no result belongs to a row of the table asked for; its rows are {', '.join(map(str, choice.rows))}",
                 "With another backbone in its rows: mirrorbench paper TABLE --encoder BACKBONE",
             )
     if not choice.encoders:
-        return known
-    labels = row_labels(known, plugins, stated_names(results))
+        return encoders
+    labels = row_labels(encoders, plugins, stated_names(results))
     chosen: dict[EncoderSpec, None] = {}
-    for wanted in choice.encoders:
+    for text in choice.encoders:
         # A spec such as minilm stands for all its rows, one of which may be called so.
-        matching = [spec for spec in known if _matches(spec, wanted)]
-        matching = matching or [spec for spec in known if wanted == labels[spec]]
-        matching = matching or [spec for spec in known if wanted == row_label(spec, plugins)]
+        matching = [spec for spec in encoders if _matches(spec, text)]
         if not matching:
-            raise unknown_name(
-                "encoder of these results", wanted, [*map(str, known), *labels.values()]
-            )
+            matching = [spec for spec in encoders if text == labels[spec]]
+        if not matching:
+            matching = [spec for spec in encoders if text == row_label(spec, plugins)]
+        if not matching:
+            names = [*map(str, encoders), *labels.values()]
+            raise unknown_name("encoder of these results", text, names)
         chosen.update(dict.fromkeys(matching))
     return list(chosen)
 
 
 def _matches(spec: EncoderSpec, text: str) -> bool:
+    """Test whether a row has the backbone, settings, revision and method that a text names, if it is a spec."""
     try:
-        wanted = parse_spec(text)
-    except UsageError:  # a label
+        pattern = parse_spec(text)
+    except UsageError:
+        # The text is a label.
         return False
-    same = spec.backbone == wanted.backbone and set(wanted.params) <= set(spec.params)
-    return same and wanted.revision in ("", spec.revision) and wanted.method in ("", spec.method)
+    return (
+        spec.backbone == pattern.backbone
+        and set(pattern.params) <= set(spec.params)
+        and pattern.revision in ("", spec.revision)
+        and pattern.method in ("", spec.method)
+    )
 
 
 def _with_metric(result: Result, metric: str) -> Result:
