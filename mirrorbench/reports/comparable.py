@@ -109,10 +109,10 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
     Args:
         sides: the results of each of the two encoders.
     """
-    first, second = [
-        {(entry.result.computation, entry.result.task) for entry in side} for side in sides
-    ]
-    shared_computations = {computation for computation, _ in first & second}
+    first, second = sides
+    tasks_of_first = {(entry.result.computation, entry.result.task) for entry in first}
+    tasks_of_second = {(entry.result.computation, entry.result.task) for entry in second}
+    shared_computations = {computation for computation, _ in tasks_of_first & tasks_of_second}
     selected: list[list[Stored]] = []
     notes: list[str] = []
     for side in sides:
@@ -171,10 +171,8 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     different models with the same spec; or different experiments (recipe, corpus, precision) have the same spec, task
     and seed, or would be averaged as seeds of one score.
     """
-    reasons = [
-        *_several("protocols", {result.protocol for result in results}),
-        *_several("evaluated in", {result.evaluated_in for result in results}),
-    ]
+    reasons = _several("protocols", {result.protocol for result in results})
+    reasons += _several("evaluated in", {result.evaluated_in for result in results})
 
     n_data = _ambiguous((result.task, _data_of(result)) for result in results)
     for task, n in n_data.items():

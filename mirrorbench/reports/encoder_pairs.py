@@ -122,12 +122,12 @@ def compare_encoders(
     table_of_first = _table_of(0, results, plugins)
     table_of_second = _table_of(1, results, plugins)
     return EncoderComparison(
-        tuple(task_comparisons),
-        average,
-        tuple(notes),
-        (table_of_first.rows[0], table_of_second.rows[0]),
-        table_of_first.columns,
-        table_of_first.banner or table_of_second.banner,
+        tasks=tuple(task_comparisons),
+        average=average,
+        notes=tuple(notes),
+        rows=(table_of_first.rows[0], table_of_second.rows[0]),
+        columns=table_of_first.columns,
+        banner=table_of_first.banner or table_of_second.banner,
     )
 
 
@@ -201,7 +201,10 @@ def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins
                 f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
             )
             continue
-        pair.results[task] = [[entry.result for entry in side] for side in sides]
+        first, second = sides
+        results_of_first = [entry.result for entry in first]
+        results_of_second = [entry.result for entry in second]
+        pair.results[task] = [results_of_first, results_of_second]
         pair.items["A", task], pair.items["B", task] = items_of_sides
     return pair
 

@@ -439,11 +439,14 @@ def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) ->
         corpus = result.cell.get("corpus")
         if corpus:
             corpora.add(str(corpus["name"]))
+    protocols = {result.protocol for result in results}
+    precisions = {result.evaluated_in for result in results}
+    result_folders = {str(folder) for folder in folders}
     values_of_options = {
-        "--protocol": {result.protocol for result in results} - {"paper"},
-        "--eval-precision": {result.evaluated_in for result in results} - {"fp32"},
+        "--protocol": protocols - {"paper"},
+        "--eval-precision": precisions - {"fp32"},
         "--corpus": corpora,
-        "-o": {str(folder) for folder in folders} - {"results"},
+        "-o": result_folders - {"results"},
     }
     for option, values in values_of_options.items():
         if len(values) == 1:

@@ -66,7 +66,7 @@ def test_comparison_covers_tasks_average_and_swapped_encoders(
     ]
 
 
-def test_single_tuning_seed_limits_verdict_to_this_model(tmp_path: Path, plugins: Plugins) -> None:
+def test_single_tuning_seed_limits_verdict_to_model(tmp_path: Path, plugins: Plugins) -> None:
     """An untuned encoder has no seeds, and several are about the method."""
     gold = np.arange(60.0)
     rng = np.random.default_rng(1)
@@ -87,9 +87,7 @@ def test_single_tuning_seed_limits_verdict_to_this_model(tmp_path: Path, plugins
         assert compare_encoders(first, second, ["one"], plugins).tasks[0].verdict == expected
 
 
-def test_difference_on_unseen_items_equals_that_of_the_leaderboard(
-    tmp_path: Path, plugins: Plugins
-) -> None:
+def test_unseen_difference_equals_that_of_leaderboard(tmp_path: Path, plugins: Plugins) -> None:
     gold = np.arange(60.0)
     rng = np.random.default_rng(1)
     flags = np.array([1, 0, 0] * 20, np.int8)
@@ -281,7 +279,7 @@ def test_sentences_are_those_of_the_leaderboard(ladder: Path) -> None:
     assert average in [text for _, text in note_lines(session.leaderboard().table)]
 
 
-def test_items_with_hidden_ids_are_the_same_items(tmp_path: Path, plugins: Plugins) -> None:
+def test_items_match_under_hidden_ids(tmp_path: Path, plugins: Plugins) -> None:
     rng = np.random.default_rng(1)
     gold = np.arange(30.0)
     ids = [f"i{n}" for n in range(30)]

@@ -174,13 +174,10 @@ class Comparisons:
         labels = None
         if len(tasks) == 1 and items_by_task[0][0].measure == "auc":
             labels = _labels(items_by_task[0][0], dependence.design_effect(mean.influences))
-        estimate = PointEstimate(
-            mean.score.mean,
-            (dependence.variance_with_df(mean.influences), *mean.seed_variances),
-            groups=min(_groups_behind(items[0], dependence.groups) for items in items_by_task),
-            scale=_scale(items_by_task),
-            labels=labels,
-        )
+        parts = (dependence.variance_with_df(mean.influences), *mean.seed_variances)
+        groups = min(_groups_behind(items[0], dependence.groups) for items in items_by_task)
+        scale = _scale(items_by_task)
+        estimate = PointEstimate(mean.score.mean, parts, groups, scale=scale, labels=labels)
         return estimate if estimate.interval() else UNDEFINED
 
     def compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
@@ -259,10 +256,11 @@ class Comparisons:
         independent_answers = (
             single_pair and dependence.are_independent and all(items.hits for items in all_items)
         )
+        differing = float(np.mean(dependence.by_unit(differs) > 0))
         influences = differences(first.influences, second.influences)
         return Basis(
             groups=dependence.groups,
-            differing=float(np.mean(dependence.by_unit(differs) > 0)),
+            differing=differing,
             effective_items=dependence.effective_items(influences),
             independent_answers=independent_answers,
             effect=largest_effect(all_items) if single_pair else inf,
@@ -293,7 +291,10 @@ class Comparisons:
         return True
 
     def _covariance_on_same_items(self, rows: Sequence[RowKey], tasks: Sequence[str]) -> FloatArray:
-        aligned = [common(named_alike([self._seeds[row, task] for row in rows])) for task in tasks]
+        aligned: list[list[dict[int, ItemScores]]] = []
+        for task in tasks:
+            seeds_of_rows = [self._seeds[row, task] for row in rows]
+            aligned.append(common(named_alike(seeds_of_rows)))
         items_by_task = [_items_of(rows_on_task) for rows_on_task in aligned]
         dependence = self._dependence_of_tasks(tasks, items_by_task)
         influences_by_unit: list[FloatArray] = []

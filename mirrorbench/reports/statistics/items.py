@@ -125,18 +125,27 @@ class ItemScores:
         # An empty sequence would become an array of floats, which cannot index.
         dtype = None if len(keep) else np.int64
         numbers = np.arange(len(self.ids))[np.asarray(keep, dtype=dtype)]
+        ids = _names_at(numbers, self.ids)
+        units = _names_at(numbers, self.units or self.ids)
+        rows: tuple[str, ...] = ()
+        if self.rows:
+            rows = _names_at(numbers, self.rows)
+        overlap = _values_at(numbers, self.overlap)
+        shared = _values_at(numbers, self.shared)
+        content = _values_at(numbers, self.content)
+        weights = _values_at(numbers, self.weights)
         return replace(
             self,
-            ids=_names_at(numbers, self.ids),
+            ids=ids,
             values=self.values[numbers],
             gold=self.gold[numbers],
-            overlap=_values_at(numbers, self.overlap),
-            shared=_values_at(numbers, self.shared),
-            units=_names_at(numbers, self.units or self.ids),
-            rows=_names_at(numbers, self.rows) if self.rows else (),
+            overlap=overlap,
+            shared=shared,
+            units=units,
+            rows=rows,
             score=None,
-            content=_values_at(numbers, self.content),
-            weights=_values_at(numbers, self.weights),
+            content=content,
+            weights=weights,
         )
 
     def without(self, ids: Collection[str]) -> ItemScores:

@@ -259,12 +259,9 @@ class Marker:
         )
         if not averages or not (marked or has_verdicts):
             return []
-        return notes_on_matching(
-            self._comparisons,
-            [row.key for row in self._table.rows],
-            {column.name: column.title for column in self._table.task_columns},
-            self._plugins,
-        )
+        rows = [row.key for row in self._table.rows]
+        titles = {column.name: column.title for column in self._table.task_columns}
+        return notes_on_matching(self._comparisons, rows, titles, self._plugins)
 
     def with_item_counts(self, column: Column) -> Column:
         """Return the column with the number of items behind its scores, and the largest share of seen ones."""

@@ -22,7 +22,7 @@ def test_independent_rows_are_corrected_as_by_tukey(n_rows: int, shared: float) 
         assert found == pytest.approx(p_values, abs=0.006)
 
 
-def test_undefined_and_equal_rows_are_left_as_they_are() -> None:
+def test_undefined_and_equal_rows_stay_unchanged() -> None:
     """Rows with the same predictions differ by 0 with certainty."""
     found = corrected_for_choice([None, 1.0], np.ones((3, 3)))
     assert found[0] is None

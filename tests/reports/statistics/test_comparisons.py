@@ -83,7 +83,7 @@ def test_answers_are_compared_by_the_score_test(plugins: Plugins) -> None:
         assert found.interval() == pytest.approx(score_interval(wins, 9 - wins, 300, 0.95, 299))
 
 
-def test_groups_of_equal_answers_are_worth_one_question_each(plugins: Plugins) -> None:
+def test_group_of_equal_answers_counts_as_one_question(plugins: Plugins) -> None:
     """Two items of each of 150 documents, answered alike: as 150 documents, whether encoders differ or not."""
     codes = np.repeat(np.arange(150), 2)[:, None].astype(np.int32)
     one = hits(0.5, 1, 150)
@@ -100,7 +100,7 @@ def test_groups_of_equal_answers_are_worth_one_question_each(plugins: Plugins) -
         assert low < 0 < high
 
 
-def test_shares_of_folds_and_averages_stay_between_0_and_1(plugins: Plugins) -> None:
+def test_intervals_of_shares_stay_between_0_and_1(plugins: Plugins) -> None:
     """A mean over folds of unequal size is 1 where all answers are right, and so is its upper end."""
     weights = np.where(np.arange(60) < 7, 1 / 7, 1 / 53)
     for share in (1.0, 0.98):
@@ -225,7 +225,7 @@ def test_all_right_against_all_wrong_is_significant(plugins: Plugins) -> None:
     assert compared([right], [wrong], plugins).p == pytest.approx(2 * stats.t.sf(N**0.5, N - 1))
 
 
-def test_single_common_item_or_group_says_nothing_about_answers(plugins: Plugins) -> None:
+def test_single_common_item_has_no_p_value(plugins: Plugins) -> None:
     right, wrong = (ItemScores(MEAN, IDS[:1], np.full(1, share), np.zeros(1)) for share in (1, 0))
     found = compared([right], [wrong], plugins).estimate
     assert (found.value, found.p, found.interval()) == (1, None, None)

@@ -78,7 +78,7 @@ def test_repeated_tasks_do_not_reduce_variance() -> None:
     assert df == pytest.approx(15)
 
 
-def test_tasks_with_and_without_contents_share_rows_of_equal_files() -> None:
+def test_items_without_contents_are_matched_by_row() -> None:
     """Between tasks of which one does not know the contents of its items; those that do need no rows."""
     by_row = items(8, SHARED, "file ")
     by_row = replace(by_row, rows=by_row.units)
@@ -106,7 +106,7 @@ def test_degrees_of_freedom_weight_tasks_by_variance() -> None:
     assert 15 < df < 25  # the error is that of the short one
 
 
-def test_copy_of_a_task_without_one_row_adds_no_evidence(plugins: Plugins) -> None:
+def test_incomplete_copy_of_task_adds_no_evidence(plugins: Plugins) -> None:
     """The items of both are the same by their contents, whatever their rows; so are equal items of one task."""
     rng = np.random.default_rng(0)
     n = 80

@@ -35,7 +35,7 @@ def basis_of(first: ItemScores, second: ItemScores, plugins: Plugins) -> Basis:
     return Comparisons(rows, plugins).basis("A", "B", ["t"])
 
 
-def test_p_is_that_of_two_one_sided_t_tests_doubled() -> None:
+def test_equality_p_equals_two_one_sided_t_tests() -> None:
     """Below .05 if and only if the interval lies within the margin."""
     d = np.random.default_rng(0).normal(0.01, 0.1, 500)
     estimate = PointEstimate(d.mean(), ((d.var(ddof=1) / 500, 499.0),))
@@ -50,7 +50,7 @@ def test_p_is_that_of_two_one_sided_t_tests_doubled() -> None:
         assert (p is not None and p < 0.05) == (-margin < low and high < margin)
 
 
-def test_answers_to_independent_items_are_tested_by_the_score_test() -> None:
+def test_independent_answers_are_tested_by_score_test() -> None:
     estimate = PointEstimate(0.01, ((0.005**2, 399.0),), 400, answers=Answers(6, 2, 400))
     few = replace(MANY_ITEMS, effective_items=8, independent_answers=True)
     low, high = score_interval(6, 2, 400, 0.95, 399)
@@ -66,7 +66,7 @@ def test_answers_to_independent_items_are_tested_by_the_score_test() -> None:
     )
 
 
-def test_few_items_that_carry_a_difference_have_few_degrees_of_freedom() -> None:
+def test_effective_items_bound_degrees_of_freedom() -> None:
     few, many = (
         equality_within(ESTIMATE, replace(MANY_ITEMS, effective_items=n), 0.008).p
         for n in (FEWEST, 400)
@@ -88,7 +88,7 @@ def test_share_of_items_that_differ_bounds_a_mean() -> None:
     assert six == pytest.approx(0.05, rel=0.01)
 
 
-def test_identical_predictions_say_nothing_of_few_items() -> None:
+def test_identical_predictions_on_few_items_are_inconclusive() -> None:
     same = PointEstimate(0.0, ((0.0, 1.0),))
     basis = replace(MANY_ITEMS, differing=0.0, effective_items=0.0, effect=1)
     few, many, other = (
@@ -117,7 +117,7 @@ def test_scores_that_were_not_simulated_get_no_answer(plugins: Plugins) -> None:
         assert (found.why_not == "is not tested for this score") == (not known)
 
 
-def test_basis_counts_items_that_differ_and_those_that_carry_the_difference(
+def test_basis_counts_differing_and_effective_items(
     plugins: Plugins,
 ) -> None:
     """Of 1,000 items 40 differ, and errors of rounding are none; four large gains count more than small ones."""

@@ -38,7 +38,7 @@ def test_estimate_with_two_variances_equals_welch_test() -> None:
     assert found.interval() == pytest.approx(tuple(expected.confidence_interval(0.95)))
 
 
-def test_seeds_that_vary_more_than_items_bound_the_degrees_of_freedom() -> None:
+def test_varying_seeds_bound_degrees_of_freedom() -> None:
     """By those of the seeds alone, as of two samples (Welch 1947)."""
     a, b = np.random.default_rng(2).normal(size=(2, 3))
     seeds = tuple((x.var(ddof=1) / 3, 2.0) for x in (a, b))
@@ -106,7 +106,7 @@ def test_interval_of_a_share_is_wilsons(right: int, n: int) -> None:
     assert found == pytest.approx((expected.low, expected.high), abs=tolerance)
 
 
-def test_interval_of_an_area_is_normal_on_the_logit_scale() -> None:
+def test_area_interval_is_normal_on_logit_scale() -> None:
     found = PointEstimate(0.96, ((0.02**2, 1e9),), scale="area", groups=20).interval()
     half = 1.959964 * 0.02 / (0.96 * 0.04)
     centre = np.log(0.96 / 0.04)
@@ -117,13 +117,13 @@ def test_interval_of_an_area_is_normal_on_the_logit_scale() -> None:
     assert 0.8 < low < 0.9
 
 
-def test_area_with_one_item_of_a_label_has_the_interval_of_the_score_test() -> None:
+def test_area_with_single_positive_has_newcombe_interval() -> None:
     """Whose items do not say how it varies."""
     found = PointEstimate(0.9, ((nan, 1.0),), scale="area", labels=Labels(1, 50))
     assert found.interval() == area_interval(0.9, Labels(1, 50), stats.norm.ppf(0.975))
 
 
-def test_interval_of_an_area_holds_that_of_the_score_test() -> None:
+def test_area_interval_contains_newcombe_interval() -> None:
     """Where few positive items are all ranked high, their own spread says too little."""
     few = Labels(12, 588)
     low, high = PointEstimate(0.98, ((0.002**2, 11.0),), scale="area", labels=few).interval() or (

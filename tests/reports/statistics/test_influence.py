@@ -59,7 +59,7 @@ def test_leave_one_out_influence_approximates_derivative(plugins: Plugins) -> No
 
 
 @pytest.mark.parametrize("n_values", [3, 40, 10**6])
-def test_influence_on_average_precision_is_that_of_leaving_out(
+def test_average_precision_influence_equals_leaving_items_out(
     n_values: int, plugins: Plugins
 ) -> None:
     """Among ties too; NaN where an item is the only one of its label."""

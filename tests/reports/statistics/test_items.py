@@ -233,7 +233,7 @@ def test_score_with_one_lost_seed_is_missing(tmp_path: Path, plugins: Plugins) -
     assert {r.cell_id for r in board.results} == {entry.result.cell_id for entry in kept}
 
 
-def test_score_on_too_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plugins) -> None:
+def test_score_on_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plugins) -> None:
     for left in (0, 1):
         flags = np.array([0] * left + [2] * (12 - left), np.int8)
         entry = correlated(tmp_path, "a", "t", STEPS, A, overlap=flags, corpus="x")
@@ -243,7 +243,7 @@ def test_score_on_too_few_unseen_items_is_undefined(tmp_path: Path, plugins: Plu
         assert (result.main_score, result.n_items) == (None, left)
 
 
-def test_items_are_matched_by_content_where_it_is_stored(tmp_path: Path, plugins: Plugins) -> None:
+def test_items_are_matched_by_stored_content(tmp_path: Path, plugins: Plugins) -> None:
     """Without it by file and row, as in results of earlier versions."""
     gold = np.arange(12.0)
     entries = []

@@ -37,7 +37,7 @@ def test_texts_of_one_unit_count_once() -> None:
     assert SharedTexts(membership(units, None, 3)).n_neighbours == 0
 
 
-def test_many_pairs_of_few_texts_take_no_product_of_all_items() -> None:
+def test_neighbours_by_few_texts_are_not_listed() -> None:
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 50, (200_000, 2)).astype(np.int32)
     shared = SharedTexts(membership(np.arange(len(codes)), codes, len(codes)))

@@ -94,7 +94,7 @@ def test_verdicts_appear_in_every_format(
     assert note_lines(Session().leaderboard(path).table) == note_lines(table)  # without predictions
 
 
-def test_rows_are_compared_at_equal_pooling_per_task(tmp_path: Path, plugins: Plugins) -> None:
+def test_rows_are_compared_at_equal_pooling(tmp_path: Path, plugins: Plugins) -> None:
     stored = [
         row(tmp_path, spec, task, 1, pooling=pooling)
         for task in ("one", "two")
@@ -108,7 +108,7 @@ def test_rows_are_compared_at_equal_pooling_per_task(tmp_path: Path, plugins: Pl
     assert found == [(CLS, "two"), (MEAN, "one")]
 
 
-def test_best_tuned_row_is_compared_with_best_untuned(tmp_path: Path, plugins: Plugins) -> None:
+def test_best_tuned_row_faces_best_untuned_row(tmp_path: Path, plugins: Plugins) -> None:
     """In each column the best tuned row of a backbone over its best untuned one."""
     static, other = "m+static", "m+mirror:lr=1"
     noise = {
