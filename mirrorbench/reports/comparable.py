@@ -167,9 +167,9 @@ def seed_key(result: Result) -> tuple[str, str, str, int | None, int]:
 def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     """Return reasons why results of one computation cannot be compared in one table, one line for each reason.
 
-    There are reasons of two kinds. The table would mix protocols, precisions of evaluation, versions of a task's data, or
-    different models with the same spec; or different experiments (recipe, corpus, precision) have the same spec, task
-    and seed, or would be averaged as seeds of one score.
+    There are reasons of two kinds. The table would mix protocols, precisions of evaluation, versions of a task's data,
+    or different models with the same spec; or different experiments (recipe, corpus, precision) have the same spec,
+    task and seed, or would be averaged as seeds of one score.
     """
     reasons = _several("protocols", {result.protocol for result in results})
     reasons += _several("evaluated in", {result.evaluated_in for result in results})

@@ -46,8 +46,8 @@ def compare_encoders(
 ) -> EncoderComparison:
     """Compare two encoders on those of the ``tasks`` that both have, and on their average.
 
-    The p-values of tasks are corrected for each other. That of the average is corrected as it is below the leaderboard of
-    all results in the folder; without a folder it is not corrected.
+    The p-values of tasks are corrected for each other. That of the average is corrected as it is below the leaderboard
+    of all results in the folder; without a folder it is not corrected.
 
     Args:
         first: results of encoder A.

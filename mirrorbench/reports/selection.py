@@ -62,8 +62,8 @@ def results_of_two(
     """Return the results of two encoders, each in its folder, under one protocol.
 
     An encoder is given as a spec, as the name that the user gave a row, or as the label of a row. A bare backbone, or
-    ``BACKBONE+base``, stands for its untuned row: the only one, or the one with mean pooling. If a text may mean several
-    rows, prefer two rows that share a task.
+    ``BACKBONE+base``, stands for its untuned row: the only one, or the one with mean pooling. If a text may mean
+    several rows, prefer two rows that share a task.
 
     Args:
         first: the first encoder.
@@ -457,7 +457,7 @@ def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) ->
 def _encoders_in_order(
     results: Sequence[Result], tasks: Sequence[str], plugins: Plugins
 ) -> list[EncoderSpec]:
-    """Return the encoders of results in the order of a run: by backbone, by level of the first task, along the ladder."""
+    """Return the encoders of results in the order of a run: by backbone, level of the first task, place on the ladder."""
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))

@@ -19,9 +19,9 @@ def corrected_for_choice(
 ) -> list[float | None]:
     """Correct p-values of differences from the best of k rows for the choice of that row.
 
-    The corrected value is the probability that, among k rows with equal true scores, some two rows differ by at least as
-    many standard errors. It is estimated by simulating normal scores with the given covariance. This is Tukey's range
-    test for correlated scores (Tukey 1953): it holds for all pairs of rows at once.
+    The corrected value is the probability that, among k rows with equal true scores, some two rows differ by at least
+    as many standard errors. It is estimated by simulating normal scores with the given covariance. This is Tukey's
+    range test for correlated scores (Tukey 1953): it holds for all pairs of rows at once.
 
     Args:
         p_values: of the differences, two-sided; undefined ones stay ``None``.

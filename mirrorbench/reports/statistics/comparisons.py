@@ -185,7 +185,7 @@ class Comparisons:
 
         The error of the difference is that of a paired test: it is computed from the differences of the influences of
         each item, and from the variances over seeds of either row. Differences of right answers are tested by the score
-        test (``paired_answers``), other ones by a t test. The estimate is undefined if the rows share no item of a task.
+        test (``paired_answers``), others by a t test. The estimate is undefined if the rows share no item of a task.
         """
         key = row, over, tuple(tasks)
         if key not in self._compared:

@@ -38,7 +38,7 @@ class Dependence:
     """The dependence between the items of several tasks.
 
     Equal items are one *unit*, in one task or in several: the influences of a unit's items are added. Two units that
-    share a text are *neighbours*, and every unit is a neighbour of itself. Units that are not neighbours are independent.
+    share a text are *neighbours*; every unit is a neighbour of itself. Units that are not neighbours are independent.
 
     The *influence* of an item says how its weight changes the score. Methods take an array of influences for each task,
     in the order of ``tasks``.

@@ -33,8 +33,8 @@ class Basis:
         effective_items: number of independent items of equal influence that would vary as the items do; the smallest of
             several tasks (``Dependence.effective_items``).
         independent_answers: whether all are right or wrong answers of one seed to independent items of one task.
-        effect: largest difference of two scores, divided by the share of items that differ; infinite if unknown, as with
-            several tasks or seeds.
+        effect: largest difference of two scores, divided by the share of items that differ; infinite if unknown, as
+            with several tasks or seeds.
         simulated: whether the scores are among ``SCORES``.
     """
 

@@ -109,8 +109,8 @@ class PointEstimate:
     def p_within(self, margin: float, df: float) -> float | None:
         """Return the p-value of the hypothesis that the true value is not between ``-margin`` and ``margin``.
 
-        It is twice the larger one of the p-values of two one-sided tests (Schuirmann 1987). It is below ``1 - level`` if
-        and only if the interval at that level lies between the margins. ``None`` if undefined.
+        It is twice the larger one of the p-values of two one-sided tests (Schuirmann 1987). It is below ``1 - level``
+        if and only if the interval at that level lies between the margins. ``None`` if undefined.
 
         Args:
             margin: above 0.
@@ -131,10 +131,11 @@ class PointEstimate:
         return min(1.0, 2 * float(t.sf(min(above_lower, below_upper), df)))
 
     def interval(self, level: float = LEVEL) -> Interval | None:
-        """Return the confidence interval; ``None`` if undefined. It contains 0 if and only if ``p`` is above ``1 - level``.
+        """Return the confidence interval; ``None`` if undefined.
 
-        It is Tango's interval (1998) for ``answers``, Wilson's (1927) for a share, an interval on the logit scale for an
-        area, and otherwise that of a t test.
+        The interval of a difference contains 0 if ``p`` is above ``1 - level``.
+        It is Tango's interval (1998) for ``answers``, Wilson's (1927) for a share, an interval on the logit scale for
+        an area, and otherwise that of a t test.
         """
         from scipy.stats import t
 

@@ -20,8 +20,8 @@ _PAIRS = 10_000_000
 class SharedTexts:
     """The texts of n items, as pairs of *neighbours*: items that have a text in common.
 
-    An item with a text is a neighbour of itself. Items with one or two texts are *few-text* items: sums over their pairs
-    follow from sums over the items of each text. For the others, *many-text* items, the neighbours are listed.
+    An item with a text is a neighbour of itself. Items with one or two texts are *few-text* items: sums over their
+    pairs follow from sums over the items of each text. For the others, *many-text* items, the neighbours are listed.
 
     Args:
         texts: which item has which text, shape (n, texts), any number but 0; items without texts have no neighbours.
@@ -65,7 +65,7 @@ class SharedTexts:
         return sums
 
     def products(self, *values: FloatArray) -> list[float]:
-        """Return for each array of n values the sum of the products of the values of all ordered pairs of neighbours."""
+        """Return for each array of n values the sum of the products of all ordered pairs of neighbours."""
         totals = [self._products_among_few(item_values) for item_values in values]
         for block in self._blocks:
             neighbours = self._single_block

@@ -34,10 +34,10 @@ class _Pair(NamedTuple):
 def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
     """Return the row that ``spec`` is one step above: the row of the same backbone that differs least from it.
 
-    Prefer the row of the same method and readout whose settings are a subset of ``spec``'s; of several, the one with most
-    settings. Otherwise choose an untuned row that has no settings but its readout. Of these prefer, in this order, the
-    readout of ``spec``, its pooling, mean pooling, pooling of the target word, and the layers that ``spec`` names; of
-    several take the first by name.
+    Prefer the row of the same method and readout whose settings are a subset of ``spec``'s; of several, the one with
+    most settings. Otherwise choose an untuned row that has no settings but its readout. Of these prefer, in this order,
+    the readout of ``spec``, its pooling, mean pooling, pooling of the target word, and the layers that ``spec`` names;
+    of several take the first by name.
 
     Args:
         spec: the encoder.
@@ -82,8 +82,8 @@ def _only_adds(spec: EncoderSpec, row: EncoderSpec) -> bool:
 def find_steps(table: Table, results: Sequence[Result]) -> list[Verdict]:
     """Find the rows of a leaderboard to compare, as verdicts that are not tested yet.
 
-    The steps come first, in the order of the rows. The best tuned row of each backbone over its best untuned row follows,
-    in the columns where that is not a step; ``n_tests`` of these is the number of pairs that they are chosen from.
+    The steps come first, in the order of the rows. The best tuned row of each backbone over its best untuned row
+    follows, in the columns where that is not a step; its ``n_tests`` is the number of pairs that both are chosen from.
 
     Args:
         table: the leaderboard.

@@ -40,7 +40,7 @@ def tested(
     """Return a verdict with the numbers of the comparison of two rows over tasks; p is not corrected yet.
 
     The interval is corrected for the verdict's ``n_tests`` (Bonferroni): for best rows, the pairs that they are chosen
-    from. Equality is tested if the verdict has a margin for it. A verdict with a reason against its test stays as it is.
+    from. Equality is tested if the verdict has a margin for it. A verdict with a reason against its test is unchanged.
 
     Args:
         verdict: not tested yet.
@@ -143,7 +143,7 @@ def _p_of_equality(verdict: Verdict) -> float | None:
 def _with_corrected_p(
     verdict: Verdict, p: float | None, n_tests: int, p_of_equality: float | None, n_equalities: int
 ) -> Verdict:
-    """Return the verdict with corrected p-values of its difference and of its equality, and whether they are significant."""
+    """Return the verdict with corrected p-values of its difference and its equality, and their significance."""
     separable = p is not None and p < 1 - LEVEL
     equality = verdict.equality
     if equality and equality.p is not None and p_of_equality is not None:
