@@ -457,7 +457,7 @@ def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) ->
 def _encoders_in_order(
     results: Sequence[Result], tasks: Sequence[str], plugins: Plugins
 ) -> list[EncoderSpec]:
-    """Return the encoders of results in the order of a run: by backbone, level of the first task, place on the ladder."""
+    """Return encoders in the order of a run: by backbone, level of the first task, place on the ladder."""
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
