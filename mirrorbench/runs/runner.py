@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mirrorbench.core.devices import cpu_threads
@@ -67,6 +68,14 @@ class _Reading(NamedTuple):
         )
 
 
+class _ItemCodes(NamedTuple):
+    """Codes of a task's items. Those of a million items take seconds, and are the same for all encoders."""
+
+    ids: Sequence[str]
+    codes: NDArray[Any] | None
+    """One for each id; ``None`` if the task names nothing to code."""
+
+
 @dataclass
 class _TaskInputs:
     """A task, its items, the inputs to encode, and the checksums of its files."""
@@ -75,38 +84,39 @@ class _TaskInputs:
     items: Any
     inputs: list[TextInput]
     data: tuple[tuple[str, str], ...]
-    _shared: tuple[Sequence[str], NDArray[np.int32] | None] = field(default=((), None), init=False)
-    """Ids of items, and what they share: the same for all encoders, and seconds of work for a million."""
-    _contents: tuple[Sequence[str], NDArray[np.uint64] | None] = field(
-        default=((), None), init=False
-    )
-    """Ids of items, and numbers of their contents, likewise."""
+    _shared: _ItemCodes = field(default=_ItemCodes((), None), init=False)
+    """Codes of what items share, for the ids that were scored last."""
+    _contents: _ItemCodes = field(default=_ItemCodes((), None), init=False)
+    """Digests of the contents of items, for the ids that were scored last."""
 
     def shared_codes(self, ids: Sequence[str]) -> NDArray[np.int32] | None:
-        """Return the numbers of what items share; ``None`` for a task that names nothing."""
-        if self._shared[0] != ids:
+        """Return codes of what items share; ``None`` for a task that names nothing."""
+        if self._shared.ids != ids:
             shared = self.task.shared(self.items)
-            self._shared = ids, shared_codes(shared, ids) if shared else None
-        return self._shared[1]
+            codes = shared_codes(shared, ids) if shared else None
+            self._shared = _ItemCodes(ids, codes)
+        return self._shared.codes
 
     def content_digests(self, ids: Sequence[str], salt: str) -> NDArray[np.uint64] | None:
-        """Return numbers of the contents of items; ``None`` for a task that names none."""
-        if self._contents[0] != ids:
+        """Return digests of the contents of items; ``None`` if the task does not name those of every item."""
+        if self._contents.ids != ids:
             contents = self.task.contents(self.items)
-            known = all(contents.get(item) for item in ids)
-            self._contents = ids, content_digests(contents, ids, salt) if known else None
-        return self._contents[1]
+            digests = None
+            if all(contents.get(item_id) for item_id in ids):
+                digests = content_digests(contents, ids, salt)
+            self._contents = _ItemCodes(ids, digests)
+        return self._contents.codes
 
 
 class Runner:
     """Computes cells in this process.
 
     Args:
-        plugins: with tasks, metrics, and all that encoders are made of.
+        plugins: with tasks, metrics, and the parts of encoders.
         folders: results, data and cache.
         compute: the device.
         reporter: receives progress and notes.
-        corpora: the strings that cells are tuned on.
+        corpora: the strings that models are tuned on.
         systems: encoder systems that planning opened in this process.
     """
 
@@ -126,9 +136,9 @@ class Runner:
         self.corpora = corpora
         self.systems = systems
         self.results = folders.results
-        self._read: dict[_Reading, _TaskInputs] = {}
-        # The same, adapted to an encoder with a vocabulary of its own.
-        self._adapted: dict[_Reading, _TaskInputs] = {}
+        self._task_inputs: dict[_Reading, _TaskInputs] = {}
+        # The same, adapted to the encoder of the current group.
+        self._adapted_inputs: dict[_Reading, _TaskInputs] = {}
 
     @cached_property
     def loader(self) -> EncoderLoader:
@@ -139,30 +149,35 @@ class Runner:
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
         """Compute groups of cells; a group that another process has leased is tried again after the others."""
-        waiting, passed_over, noted = deque(groups), 0, False
-        readings = dict.fromkeys(_Reading.of(cell) for cells in groups for cell in cells)
+        readings = _readings(chain.from_iterable(groups))
         self.reporter.stage("loading", "data", len(readings), "tasks")
         for reading in readings:
-            with suppress(Exception, SystemExit):  # its cells fail with it in their turn
+            with suppress(Exception, SystemExit):  # the error is raised again for each cell
                 self._read_task(reading)
             self.reporter.advance(1)
+        waiting = deque(groups)
+        n_leased = 0  # consecutive groups that other processes have leased
+        noted = False
         while waiting:
             cells = waiting.popleft()
             outcomes = self.attempt(cells)
             if outcomes is not None:
                 yield from outcomes
-                passed_over = 0
+                n_leased = 0
                 continue
             waiting.append(cells)
-            passed_over += 1
-            if passed_over == len(waiting):
-                if not noted:
-                    holder = self.results.leases.holder(cells[0].model.key) or "another process"
-                    self.reporter.note(
-                        f"{cells[0].spec}: {holder} is at work on it; waiting for its results"
-                    )
-                noted, passed_over = True, 0
-                time.sleep(POLL_SECONDS)
+            n_leased += 1
+            if n_leased < len(waiting):
+                continue
+            # Other processes have leased all remaining groups.
+            if not noted:
+                holder = self.results.leases.holder(cells[0].model.key) or "another process"
+                self.reporter.note(
+                    f"{cells[0].spec}: {holder} is at work on it; waiting for its results"
+                )
+                noted = True
+            n_leased = 0
+            time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
         """Compute one group, or return ``None`` if another process has its lease."""
@@ -170,16 +185,20 @@ class Runner:
             lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
             return iter(failed(cells, error))
-        return None if lease is None else self._leased(lease, cells)
+        if lease is None:
+            return None
+        return self._compute_leased(lease, cells)
 
-    def _leased(
+    def _compute_leased(
         self, lease: AbstractContextManager[Any], cells: CellGroup
     ) -> Iterator[CellOutcome]:
+        """Yield the outcomes of a group, from the store or computed now, and release its lease at the end."""
         with lease:
-            pending = []
             self.results.sweep(*cells)
+            pending = []
             for cell in cells:
-                if stored := self.results.find(cell):  # by another process, since the run began
+                stored = self.results.find(cell)
+                if stored:  # by another process, since the run began
                     yield CellOutcome(cell, stored, computed=False)
                     continue
                 try:
@@ -188,58 +207,64 @@ class Runner:
                 except (Exception, SystemExit) as error:  # plugins may raise anything
                     yield from failed([cell], error)
             if pending:
-                yield from self._group(pending)
+                yield from self._compute_pending(pending)
 
     def _read_task(self, reading: _Reading) -> None:
-        if reading not in self._read:
-            registered, data = self.plugins.tasks[reading.task], self.folders.data
-            task = registered.reading(reading.protocol, reading.of_target)
-            items = task.load(data)
-            checksums = task.identity_of(items, data)
-            if task is registered:  # which was identified at planning
-                _check_unchanged(task, dict(reading.data), checksums)
-            if reading.limit:
-                items = task.first(items, reading.limit)
-            inputs = inputs_of(task, items)
-            self._read[reading] = _TaskInputs(task, items, inputs, tuple(sorted(checksums.items())))
+        if reading in self._task_inputs:
+            return
+        registered = self.plugins.tasks[reading.task]
+        store = self.folders.data
+        task = registered.reading(reading.protocol, reading.of_target)
+        items = task.load(store)
+        checksums = task.identity_of(items, store)
+        if (
+            task is registered
+        ):  # planning has stored the checksums of this task, not of another reading
+            _check_unchanged(task, dict(reading.data), checksums)
+        if reading.limit:
+            items = task.first(items, reading.limit)
+        inputs = inputs_of(task, items)
+        data = tuple(sorted(checksums.items()))
+        self._task_inputs[reading] = _TaskInputs(task, items, inputs, data)
 
-    def _group(self, cells: list[Cell]) -> Iterator[CellOutcome]:
+    def _compute_pending(self, cells: list[Cell]) -> Iterator[CellOutcome]:
         """Load the model of some cells once, encode each text once, and score the cells."""
         first = cells[0]
         self.reporter.stage("loading", str(first.spec))
         try:
-            loaded = self.loader.load(first.model, first.pooling, first.precision, self.corpora)
-        except (
-            Exception,
-            SystemExit,
-        ) as error:  # models and plugins may raise anything; the run goes on
+            encoder, tuning_seconds = self.loader.load(
+                first.model, first.pooling, first.precision, self.corpora
+            )
+        # Models and plugins may raise anything; the run goes on.
+        except (Exception, SystemExit) as error:
             yield from failed(cells, error)
-        else:
-            yield from self._scored(cells, *loaded)
-
-    def _scored(self, cells: list[Cell], encoder: Encoder, tuning: float) -> Iterator[CellOutcome]:
-        """Encode and score the cells of an encoder; ``tuning``: its seconds."""
+            return
         parts = [cells]
         while parts:
             part = parts.pop(0)
             try:
                 vectors, encoded = self._encode(encoder, part)
-            except (Exception, SystemExit) as error:  # as above
-                failures, names = failed(part, error), dict.fromkeys(cell.task for cell in part)
-                if len(names) > 1 and not isinstance(error, StorageError):
-                    # One by one: a task may need what the encoder lacks (vectors of some language).
-                    parts = [[cell for cell in part if cell.task == name] for name in names]
+            except (Exception, SystemExit) as error:
+                failures = failed(part, error)  # raises if the process lost its device
+                by_task = _by_task(part)
+                if len(by_task) > 1 and not isinstance(error, StorageError):
+                    # A task may need what the encoder lacks (vectors of some language): try each alone.
+                    parts = by_task
                 else:
                     yield from failures
                 continue
             self.reporter.stage("scoring", str(part[0].spec), len(part), "cells")
-            after: dict[Any, Vectors] = {}
+            transformed_vectors: dict[Any, Vectors] = {}
             for cell in part:
                 try:
-                    own = after.get(key := (cell.pooling, cell.model.posts))
-                    if own is None:
-                        own = after[key] = self._transformed(encoder, cell, vectors[cell.pooling])
-                    result, scores = self._score(cell, own, encoder, encoded, tuning)
+                    key = (cell.pooling, cell.model.posts)
+                    if key not in transformed_vectors:
+                        transformed_vectors[key] = self._transformed(
+                            encoder, cell, vectors[cell.pooling]
+                        )
+                    result, scores = self._score(
+                        cell, transformed_vectors[key], encoder, encoded, tuning_seconds
+                    )
                 except (Exception, SystemExit) as error:
                     yield from failed([cell], error)
                 else:
@@ -248,17 +273,16 @@ class Runner:
     def _encode(
         self, encoder: Encoder, cells: list[Cell]
     ) -> tuple[dict[Pooling | None, Vectors], Encoded]:
-        """Vectors of all inputs of the cells' tasks, by pooling, and what was encoded for them."""
-        wanted: dict[Pooling | None, dict[TextInput, None]] = {}
-        for reading in dict.fromkeys(map(_Reading.of, cells)):
-            self._adapted[reading] = self._adapt(encoder, self._read[reading])
+        """Return the vectors of all inputs of the cells' tasks, by pooling, and what was encoded for them."""
+        for reading in _readings(cells):
+            self._adapted_inputs[reading] = self._adapt(encoder, self._task_inputs[reading])
+        inputs_by_pooling: dict[Pooling | None, dict[TextInput, None]] = {}
         for cell in cells:
-            wanted.setdefault(cell.pooling, {}).update(
-                dict.fromkeys(self._adapted[_Reading.of(cell)].inputs)
-            )
+            inputs = self._adapted_inputs[_Reading.of(cell)].inputs
+            inputs_by_pooling.setdefault(cell.pooling, {}).update(dict.fromkeys(inputs))
         try:
             encoded = self.loader.embedder.encode_missing(
-                encoder, wanted, cells[0].model, cells[0].precision
+                encoder, inputs_by_pooling, cells[0].model, cells[0].precision
             )
         except UnreadableTextError as error:
             place = self._place(error.text, cells)
@@ -266,16 +290,18 @@ class Runner:
                 raise
             raise error.at(place) from error
         device = str(self.compute_settings.device)
-        return {
-            pooling: Vectors(inputs, encoded.vectors[pooling].get(list(inputs)), device)
-            for pooling, inputs in wanted.items()
-        }, encoded
+        vectors: dict[Pooling | None, Vectors] = {}
+        for pooling, distinct_inputs in inputs_by_pooling.items():
+            array = encoded.vectors[pooling].get(list(distinct_inputs))
+            vectors[pooling] = Vectors(distinct_inputs, array, device)
+        return vectors, encoded
 
     def _place(self, text: str, cells: Sequence[Cell]) -> str:
-        """Return the task and the item or document that has a text; empty for none."""
-        for reading in dict.fromkeys(map(_Reading.of, cells)):
-            read = self._adapted[reading]
-            if place := read.task.place(read.items, text):
+        """Return the task and the item or document that has a text; empty if none has it."""
+        for reading in _readings(cells):
+            adapted = self._adapted_inputs[reading]
+            place = adapted.task.place(adapted.items, text)
+            if place:
                 return f"{reading.task}, {place}"
         return ""
 
@@ -286,39 +312,49 @@ class Runner:
         affines = self.loader.embedder.fitted_posts(
             encoder, cell.model, cell.pooling, cell.precision, self.corpora
         )
-        return Vectors(
-            vectors.inputs, transform(vectors.array, vectors.inputs, affines), vectors.device
-        )
+        array = transform(vectors.array, vectors.inputs, affines)
+        return Vectors(vectors.inputs, array, vectors.device)
 
-    def _adapt(self, encoder: Encoder, read: _TaskInputs) -> _TaskInputs:
+    def _adapt(self, encoder: Encoder, task_inputs: _TaskInputs) -> _TaskInputs:
         """Return a task's items and inputs for an encoder: in pairs, or with the encoder's own vocabulary if the task uses it."""
+        task = task_inputs.task
         if reads_pairs(encoder):
-            items = read.task.as_pairs(read.items)
-            return replace(read, items=items, inputs=read.task.inputs(items))
-        if isinstance(encoder, VocabularyEncoder):
-            items = read.task.with_vocabulary(read.items, encoder.vocabulary)
-            if items is not read.items:
-                return replace(read, items=items, inputs=read.task.inputs(items))
-        return read
+            items = task.as_pairs(task_inputs.items)
+        elif isinstance(encoder, VocabularyEncoder):
+            items = task.with_vocabulary(task_inputs.items, encoder.vocabulary)
+            if items is task_inputs.items:
+                return task_inputs
+        else:
+            return task_inputs
+        return replace(task_inputs, items=items, inputs=task.inputs(items))
 
-    def _tuning(self, cell: Cell) -> dict[str, Any]:
-        """Return the description that is stored with a tuned model."""
-        cache, key = self.folders.cache, cell.model.key
-        return (
-            cache.describe_model(key) if cell.model.recipe is not None and cache.model(key) else {}
-        )
+    def _tuning_description(self, cell: Cell) -> dict[str, Any]:
+        """Return the description that is stored with a tuned model; empty for an untuned one."""
+        cache = self.folders.cache
+        key = cell.model.key
+        if cell.model.recipe is None or not cache.model(key):
+            return {}
+        return cache.describe_model(key)
 
     def _cost(
         self, cell: Cell, encoder: Encoder, encoded: Encoded, tuning: dict[str, Any]
     ) -> dict[str, Any]:
         """Return the ``cost`` of a result, from what was encoded and the description of its tuning."""
-        cost, kept = getattr(encoder, "cost", None), self.loader.from_cache
+        costs: dict[str, Any] = {}
         # Only our own encoders count tokens too.
-        counts = cost if isinstance(cost, Cost) and cost.texts else encoded
-        spent = {"encoding": counts.to_json()} if counts.to_json() else {}
-        if any(model.key in kept for model in cell.model.with_members()):
-            return spent | {"tuning": {**tuning.get("cost", {}), "from_cache": True}}
-        return spent | ({"tuning": tuning.get("cost", {})} if tuning else {})
+        encoder_cost = getattr(encoder, "cost", None)
+        if isinstance(encoder_cost, Cost) and encoder_cost.texts:
+            encoding = encoder_cost.to_json()
+        else:
+            encoding = encoded.to_json()
+        if encoding:
+            costs["encoding"] = encoding
+        models = cell.model.with_members()
+        if any(model.key in self.loader.from_cache for model in models):
+            costs["tuning"] = {**tuning.get("cost", {}), "from_cache": True}
+        elif tuning:
+            costs["tuning"] = tuning.get("cost", {})
+        return costs
 
     def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
         try:
@@ -329,33 +365,39 @@ class Runner:
             return failed([cell], error)[0]
 
     def _score(
-        self, cell: Cell, vectors: Vectors, encoder: Encoder, encoded: Encoded, tuned: float
+        self,
+        cell: Cell,
+        vectors: Vectors,
+        encoder: Encoder,
+        encoded: Encoded,
+        tuning_seconds: float,
     ) -> tuple[Result, Scores]:
-        """Score the vectors of a cell; return its result, and the scores of its items. ``tuned``: seconds of the tuning."""
-        adapted = self._adapted[_Reading.of(cell)]
+        """Score the vectors of a cell; return its result, and the scores of its items."""
+        adapted = self._adapted_inputs[_Reading.of(cell)]
         task = adapted.task
         started = time.perf_counter()
         scores = score_task(task, adapted.items, vectors, cell.protocol, self.plugins.metrics)
+        scoring_seconds = time.perf_counter() - started
         seconds = {
-            "train": tuned,
-            "encode": encoded.seconds,
-            "score": time.perf_counter() - started,
+            "train": round(tuning_seconds, 4),
+            "encode": round(encoded.seconds, 4),
+            "score": round(scoring_seconds, 4),
         }
         overlap = self._contamination(cell, adapted)
         scores = self._with_item_arrays(scores, adapted, overlap)
         # The checksums of the files as they were read.
         cell = replace(cell, data=adapted.data)
-        tuning = self._tuning(cell)
-        counts = InputCounts.of(encoder, cell, task, adapted.items, adapted.inputs)
-        remarks = list(task.remarks(adapted.items))
-        notes = [
-            *remarks,
-            *scores.notes,
-            *encoder_notes(encoder, cell, task, counts, tuning),
-        ]
         data: dict[str, Any] = {"version": task.version, "files": dict(cell.data)}
         if cell.limit:
             data["limit"] = cell.limit
+        tuning = self._tuning_description(cell)
+        counts = InputCounts.of(encoder, cell, task, adapted.items, adapted.inputs)
+        remarks = list(task.remarks(adapted.items))
+        notes = [*remarks, *scores.notes]
+        notes += encoder_notes(encoder, cell, task, counts, tuning)
+        details = encoder_details(encoder, cell, vectors, counts)
+        cost = self._cost(cell, encoder, encoded, tuning)
+        created = datetime.now(UTC).isoformat(timespec="seconds")
         result = Result(
             cell=cell.to_json(),
             cell_id=cell.id,
@@ -364,14 +406,14 @@ class Runner:
             main_score=scores.metrics[task.main_metric],
             n_items=len(scores.ids),
             coverage=scores.coverage,
-            seconds={name: round(value, 4) for name, value in seconds.items()},
+            seconds=seconds,
             data=data,
-            encoder=encoder_details(encoder, cell, vectors, counts),
+            encoder=details,
             environment=self._environment,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            created=created,
             remarks=remarks,
             notes=notes,
-            cost=self._cost(cell, encoder, encoded, tuning),
+            cost=cost,
             overlap=overlap.to_json() if overlap else None,
             held_out=tuning.get("held_out"),
         )
@@ -393,21 +435,41 @@ class Runner:
         shared = adapted.shared_codes(scores.ids)
         if shared is not None:
             extra["shared"] = shared
-        # With a secret of the folder, numbers of private texts can be compared in it alone.
+        # Salted with a secret of the folder, digests of private texts can be compared only within the folder.
         salt = self.results.salt if adapted.task.private else ""
-        contents = adapted.content_digests(scores.ids, salt)
-        if contents is not None:
-            extra["content"] = contents
+        digests = adapted.content_digests(scores.ids, salt)
+        if digests is not None:
+            extra["content"] = digests
         return replace(scores, extra=extra)
 
     def _contamination(self, cell: Cell, adapted: _TaskInputs) -> Contamination | None:
-        """Items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
-        strings = [text for corpus in cell.model.corpora for text in self.corpora[corpus].texts]
-        return find_contamination(adapted.task.texts(adapted.items), strings) if strings else None
+        """Return the items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
+        strings: list[str] = []
+        for corpus in cell.model.corpora:
+            strings += self.corpora[corpus].texts
+        if not strings:
+            return None
+        return find_contamination(adapted.task.texts(adapted.items), strings)
 
 
-def _check_unchanged(task: Task, planned: Mapping[str, str], now: Mapping[str, str]) -> None:
-    """Raise a ``DataFormatError`` if the data of a task are others than when it was planned."""
-    changed = [name for name, checksum in now.items() if planned.get(name, checksum) != checksum]
+def _readings(cells: Iterable[Cell]) -> list[_Reading]:
+    """Return the readings of the tasks of some cells, each once."""
+    return list(dict.fromkeys(_Reading.of(cell) for cell in cells))
+
+
+def _by_task(cells: Iterable[Cell]) -> list[list[Cell]]:
+    """Return the cells of each task, in the order of the tasks' first cells."""
+    groups: dict[str, list[Cell]] = {}
+    for cell in cells:
+        groups.setdefault(cell.task, []).append(cell)
+    return list(groups.values())
+
+
+def _check_unchanged(task: Task, planned: Mapping[str, str], current: Mapping[str, str]) -> None:
+    """Raise a ``DataFormatError`` if the data of a task have changed since it was planned."""
+    changed = []
+    for name, checksum in current.items():
+        if planned.get(name, checksum) != checksum:
+            changed.append(name)
     if changed:
         raise changed_while_read(f"{task.title} ({', '.join(changed)})")
