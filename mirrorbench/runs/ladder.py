@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
@@ -16,14 +16,14 @@ from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS
 
 POOLING_KEYS = ("pooling", "layers", "max_length", "prompt", "attention", "normalize")
 
-# What a bare backbone stands for: the rows of the papers' tables, from worst to best.
+# The rows of the papers' tables that a bare backbone stands for, from worst to best: method and keys of each.
 Ladder = tuple[tuple[str, dict[str, Value]], ...]
 _WHOLE_TEXTS: Ladder = (("base", {"pooling": "cls"}), ("base", {"pooling": "mean"}), ("mirror", {}))
 LADDERS: dict[str, Ladder] = {
     "sentence": _WHOLE_TEXTS,
     "phrase": _WHOLE_TEXTS,
     "word": _WHOLE_TEXTS,
-    # Paper 2, Table 3 compares a sentence encoder with encoders of words; what it gains is over the mean of a sentence.
+    # Paper 2, Table 3 also has a sentence encoder, whose gain is measured against the mean of the sentence.
     "wic": (
         ("base", {"pooling": "target", "layers": "-4:"}),
         ("base", {"pooling": "mean"}),
@@ -49,47 +49,61 @@ def expand_ladder(
 ) -> tuple[EncoderSpec, ...]:
     """Return the rows that one encoder argument stands for on tasks of a level.
 
-    A bare backbone is the papers' ladder: untuned at [CLS], untuned mean, tuned. Exceptions: a short name of a text
-    encoder has one untuned row, with its own pooling; a preset of Mirror with other layers adds an untuned mean row of
-    these; a causal model is read at the last token instead of [CLS], where all texts have the same vector. A
-    transformation is that of every row.
+    A bare backbone stands for the papers' ladder: untuned at [CLS], untuned mean, tuned. Exceptions: a short name of a
+    text encoder has one untuned row, with its own pooling; a preset of Mirror with other layers adds an untuned mean row
+    of these; a causal model is read at the last token instead of [CLS], where all texts have the same vector. A
+    transformation applies to every row.
 
-    One row are encoder systems, specs with a method or a pooling, directories of ``mirrorbench tune``, and models whose
-    files of sentence-transformers state their readout.
+    Encoder systems, specs with a method or a pooling, directories of ``mirrorbench tune``, and models whose files of
+    sentence-transformers state their readout stand for a single row.
 
-    Without ``files`` of backbones a ladder is that of a model that is no encoder of texts.
+    Without ``files`` of backbones, assume that the model is not a sentence encoder.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
     """
     if _is_single(spec, plugins):
-        split_post(spec)
+        split_post(spec)  # checks its keys
         return (spec,)
     _check_readout_keys(spec, plugins)
-    own = sentence_transformer_files.own_readout(spec)
-    if spec.get("pooling") == "mean-padded":
-        own.pop("max_length", None)  # it would pad to that
-    readout = {**own, **backbones.backbone_of(spec).readout}
+    pooling = spec.get("pooling")
+    readout = dict(sentence_transformer_files.own_readout(spec))
+    if pooling == "mean-padded":
+        readout.pop("max_length", None)  # texts would be padded to that length
+    readout.update(backbones.backbone_of(spec).readout)
     causal = False
-    if files and not readout and spec.get("pooling") is None and not has_models_by_language(spec):
+    if files and not readout and pooling is None and not has_models_by_language(spec):
         try:
             readout = files.stated_keys(spec)
             causal = files.family(files.locate(spec)).traits.causal
         except sentence_transformer_files.NoPoolingError:
-            return expand_ladder(
-                sentence_transformer_files.as_system(spec), level, plugins, protocol
-            )
+            system = sentence_transformer_files.as_system(spec)
+            return expand_ladder(system, level, plugins, protocol)
         except MirrorbenchError:
             pass  # reported where the rows are planned
-    if any(readout.get(key) != value for key, value in spec.params if key not in POST_KEYS):
-        readout.pop("post", None)  # it is of vectors that are read as the directory says
-    if readout or spec.get("pooling") is not None:
-        return (spec.with_method("base").with_params(**{**readout, **dict(spec.params)}),)
+    # A stated transformation was fitted on vectors with the stated readout.
+    if _changes(readout, spec):
+        readout.pop("post", None)
+    if readout or pooling is not None:
+        row = spec.with_method("base").with_params(**{**readout, **dict(spec.params)})
+        return (row,)
     return tuple(dict.fromkeys(_rows(spec, level, protocol, causal)))
 
 
+def _changes(readout: Mapping[str, Value], spec: EncoderSpec) -> bool:
+    """Return whether keys of a spec, other than those of its transformation, differ from a readout."""
+    for key, value in spec.params:
+        if key not in POST_KEYS and readout.get(key) != value:
+            return True
+    return False
+
+
 def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
-    """Whether a spec is an encoder system or names a method; raises ``UsageError`` where its names are unknown."""
+    """Return whether a spec is an encoder system or names a method.
+
+    Raises:
+        UsageError: a name is unknown, or an encoder system has a method.
+    """
     if spec.backbone in plugins.encoders:
         if spec.method:
             raise UsageError(
@@ -103,7 +117,7 @@ def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
 
 
 def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
-    """Raise ``UsageError`` where a bare backbone has a key that is not of its readout."""
+    """Raise a ``UsageError`` if a bare backbone has a key that does not belong to its readout."""
     _, post = split_post(spec)
     for key, _ in spec.params:
         if key in (*POOLING_KEYS, *POST_KEYS) or (post and key in CORPUS_KEYS):
@@ -113,24 +127,24 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
                 f"{spec}: {key} belongs to a tuning, and this spec names none",
                 f"Write {spec.with_method('mirror')}",
             )
-        known = dict.fromkeys(
-            (*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names())
-        )
-        raise unknown_name("encoder spec key", key, list(known))
+        names = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
+        raise unknown_name("encoder spec key", key, list(dict.fromkeys(names)))
 
 
 def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterator[EncoderSpec]:
-    """Return the ladder of a bare backbone."""
-    known = backbones.backbone_of(spec)
-    made, mirror_layers = known.pooling, known.preset("mirror", "sentence").get("layers")
-    for method, params in LADDERS[level]:
-        if made and params.get("pooling") in ("cls", "mean"):
-            params = {"pooling": made}
-        elif causal and params.get("pooling") == "cls":
-            params = {"pooling": "last"}
+    """Yield the rows of a bare backbone's ladder, perhaps with repeats."""
+    backbone = backbones.backbone_of(spec)
+    mirror_layers = backbone.preset("mirror", "sentence").get("layers")
+    for method, keys in LADDERS[level]:
+        params = dict(keys)
         pooling = str(params.get("pooling", ""))
-        of_protocol = {"pooling": padded(pooling, protocol)} if pooling else {}
-        row = spec.with_method(method).with_params(**{**params, **of_protocol})
+        if backbone.pooling and pooling in ("cls", "mean"):
+            pooling = backbone.pooling
+        elif causal and pooling == "cls":
+            pooling = "last"
+        if pooling:
+            params["pooling"] = padded(pooling, protocol)
+        row = spec.with_method(method).with_params(**params)
         yield row
         if pooling == "mean" and mirror_layers and spec.get("layers") is None:
             yield row.with_params(layers=mirror_layers)
@@ -138,27 +152,33 @@ def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterato
 
 def padded(pooling: str, protocol: str) -> str:
     """Return a pooling under a protocol: under ``released``, ``mean`` is ``mean-padded``, over padding too."""
-    return "mean-padded" if (pooling, protocol) == ("mean", "released") else pooling
+    if pooling == "mean" and protocol == "released":
+        return "mean-padded"
+    return pooling
 
 
 def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> EncoderSpec:
     """Return the row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
 
-    A model with prompts of its own for queries or documents is read by sentence-transformers (``sbert``).
+    A model with its own prompts for queries or documents is read by sentence-transformers (``sbert``).
     """
-    row, *others = expand_ladder(spec, "sentence", plugins, files=files)
+    ladder = expand_ladder(spec, "sentence", plugins, files=files)
+    row = ladder[0]
     if spec.method or row.backbone in plugins.encoders:
         return row
     try:
         folder = files.locate(spec)
     except MirrorbenchError:  # reported where the row is planned
         return row
-    if not spec.params and any(own_prompts(folder).get(name) for name in ROLES):
-        return sentence_transformer_files.as_system(spec)
-    keys = (
-        sentence_transformer_files.keys_of_files(spec, folder) if others else {}
-    )  # of a short name
-    return spec.with_method("base").with_params(**keys | dict(spec.params)) if others else row
+    if not spec.params:
+        prompts = own_prompts(folder)
+        if any(prompts.get(role) for role in ROLES):
+            return sentence_transformer_files.as_system(spec)
+    if len(ladder) == 1:
+        return row
+    # Ladders ignore what the files of short names state.
+    keys = sentence_transformer_files.keys_of_files(spec, folder)
+    return spec.with_method("base").with_params(**{**keys, **dict(spec.params)})
 
 
 def with_baselines(
@@ -171,66 +191,71 @@ def with_baselines(
     """Return a backbone's ladder with further rows that need no labels: untrained ones, then tuned ones.
 
     Added are the untuned mean row (at level ``wic`` the target row) whitened, without its top components and z-scored;
-    each tuned row whitened; static vectors of Mirror's layers; and methods registered as baselines. ``dimensions``: of
-    the backbone's vectors, 0 if not known.
+    each tuned row whitened; static vectors of Mirror's layers; and methods registered as baselines.
+
+    ``dimensions``: those of the backbone's vectors; 0 if not known.
     """
-    plain = [row for row in ladder if not plugins.methods[row.method].tunes]
-    tuned, mean = ladder[len(plain) :], plain[-1]
-    read = plain[0] if level == "wic" else mean
-    methods = [entry.value for entry in plugins.methods if entry.value.baseline]
-    layers = {"layers": mean.get("layers")} if mean.get("layers") is not None else {}
-    static = [
-        replace(spec, method=method.name, params=()).with_params(**layers)
-        for method in methods
-        if method.create
-    ]
-    baselines = [spec.with_method(method.name) for method in methods if not method.create]
-    whitened: dict[str, Value] = {"post": "whiten"} | (
-        {} if 0 < dimensions <= _WHITENED else {"whiten": _WHITENED}
-    )
-    posts: tuple[dict[str, Value], ...] = (
-        whitened,
-        {"post": "abtt", "abtt": 3},
-        {"post": "zscore"},
-    )
-    transformed = [read.with_params(**post) for post in posts]
-    rows = (
-        *plain,
-        *transformed,
-        *static,
-        *tuned,
-        *(row.with_params(**whitened) for row in tuned),
-        *baselines,
-    )
+    untuned = [row for row in ladder if not plugins.methods[row.method].tunes]
+    tuned = list(ladder[len(untuned) :])
+    rows = [*untuned, *tuned]
+
+    whitening: dict[str, Value] = {"post": "whiten"}
+    if not 0 < dimensions <= _WHITENED:
+        whitening["whiten"] = _WHITENED
+    mean_row = untuned[-1]
+    transformed_row = untuned[0] if level == "wic" else mean_row
+    rows.append(transformed_row.with_params(**whitening))
+    rows.append(transformed_row.with_params(post="abtt", abtt=3))
+    rows.append(transformed_row.with_params(post="zscore"))
+    rows += [row.with_params(**whitening) for row in tuned]
+
+    layers = mean_row.get("layers")
+    for entry in plugins.methods:
+        method = entry.value
+        if not method.baseline:
+            continue
+        row = spec.with_method(method.name)
+        if method.create:
+            row = replace(row, params=())
+            if layers is not None:
+                row = row.with_params(layers=layers)
+        rows.append(row)
     return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
 
 
 def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
     """Return the rows of a ladder for a corpus of pairs, on which the tuned rows are tuned."""
-    return tuple(
-        dict.fromkeys(
-            row.with_method(PAIRS) if plugins.methods[row.method].tunes else row for row in rows
-        )
-    )
+    rows_on_pairs = []
+    for row in rows:
+        if plugins.methods[row.method].tunes:
+            row = row.with_method(PAIRS)
+        rows_on_pairs.append(row)
+    return tuple(dict.fromkeys(rows_on_pairs))
 
 
 def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
     """Return the place of a row among those of its backbone on tasks of a level, as a key to sort by.
 
-    By method, those that tune nothing first; without a transformation first; poolings as in the ladder; those with
-    fewer keys first.
+    Rows are sorted by method, those that tune nothing first; then by transformation, those without one first; then by
+    pooling, as in the ladder; then by the number of keys.
     """
-
-    def place(name: Value | None, names: Sequence[Value | None]) -> int:
-        return names.index(name) if name in names else len(names)
-
-    poolings = [params.get("pooling") for _, params in LADDERS.get(level, ())]
-    pooling = "cls" if (own := spec.get("pooling")) == "last" else str(own).removesuffix("-padded")
     methods = [entry.name for entry in sorted(plugins.methods, key=lambda entry: entry.value.tunes)]
-    posts = (None, "whiten", "abtt", "zscore")
+    pooling = str(spec.get("pooling")).removesuffix("-padded")
+    if pooling == "last":  # stands for [CLS] in the ladders of causal models
+        pooling = "cls"
+    poolings = [params.get("pooling") for _, params in LADDERS.get(level, ())]
     return (
-        place(spec.method, methods),
-        place(spec.get("post"), posts),
-        place(pooling, poolings),
+        _index(spec.method, methods),
+        _index(spec.get("post"), _POSTS),
+        _index(pooling, poolings),
         len(spec.params),
     )
+
+
+_POSTS = (None, "whiten", "abtt", "zscore")
+"""Transformations of rows in their order; ``None`` for rows without one."""
+
+
+def _index(name: Value | None, names: Sequence[Value | None]) -> int:
+    """Return the place of a name among names; those that are not among them come last."""
+    return names.index(name) if name in names else len(names)

@@ -1,6 +1,6 @@
 """The plan: the cells of a run, and the models that they share.
 
-Planning computes nothing and opens no model: ``runs.examination`` has found out before what it needs to know of them.
+Planning computes nothing and opens no model: ``runs.examination`` has examined the models before.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
 from typing import NamedTuple, TypeVar
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError
@@ -50,7 +49,7 @@ class Plan:
     title: str = ""
     """The title of the table."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
-    """What the user calls the row of an encoder; other rows have the papers' names."""
+    """The user's names of rows; other rows have the papers' names."""
     systems: OpenedSystems = field(default_factory=OpenedSystems, repr=False, compare=False)
     """The encoder systems that were opened for their fingerprints."""
 
@@ -64,42 +63,52 @@ class Plan:
 
 
 def merged(plans: Sequence[Plan]) -> Plan:
-    """Return one plan of several by one planner, without repeated cells.
+    """Merge plans of one planner into a single plan, without repeated cells.
 
     Raises:
-        UsageError: their results cannot be one table.
+        UsageError: the results do not fit in one table.
     """
     if len(plans) == 1:
         return plans[0]
-    cells = _joined(plan.cells for plan in plans)
-    _check_one_table(cells)
+    cells: list[Cell] = []
+    failures: list[Failure] = []
+    rows: list[EncoderSpec] = []
+    tasks: list[str] = []
     corpora: dict[CorpusRef, Corpus] = {}
     names: dict[EncoderSpec, str] = {}
     for plan in plans:
+        cells += plan.cells
+        failures += plan.failures
+        rows += plan.rows
+        tasks += plan.tasks
         corpora.update(plan.corpora)
         names.update(plan.names)
+    distinct_cells = _distinct(cells)
+    _check_one_table(distinct_cells)
     return Plan(
-        cells,
-        failures=_joined(plan.failures for plan in plans),
-        corpora=corpora,
-        rows=_joined(plan.rows for plan in plans),
-        tasks=_joined(plan.tasks for plan in plans),
+        distinct_cells,
+        _distinct(failures),
+        corpora,
+        _distinct(rows),
+        _distinct(tasks),
         names=names,
         systems=plans[0].systems,
     )
 
 
-def _joined(parts: Iterable[tuple[_T, ...]]) -> tuple[_T, ...]:
-    """Return the elements of all parts in their order, each once."""
-    return tuple(dict.fromkeys(chain.from_iterable(parts)))
+def _distinct(elements: Iterable[_T]) -> tuple[_T, ...]:
+    return tuple(dict.fromkeys(elements))
 
 
 def _check_one_table(cells: Sequence[Cell]) -> None:
     """Raise a ``UsageError`` where a table would mix precisions, or have two scores in one place."""
     precisions = sorted({cell.precision for cell in cells})
     if len(precisions) > 1:
-        problem = f"blocks are evaluated in {' and '.join(precisions)}, and results of one table share one precision"
-        raise UsageError(problem, "Use two files and two --output folders.")
+        listing = " and ".join(precisions)
+        raise UsageError(
+            f"blocks are evaluated in {listing}, and results of one table share one precision",
+            "Use two files and two --output folders.",
+        )
     ids: dict[tuple[str, str, str, int], str] = {}
     for cell in cells:
         place = (str(cell.spec), cell.protocol, cell.task, cell.seed)
@@ -123,7 +132,7 @@ class Planner:
     Args:
         plugins: with tasks, methods and corpora.
         data: holds the files of tasks.
-        corpora: to tune on.
+        corpora: reads the corpora to tune on.
         compute: device and precisions.
         note: receives remarks.
         fetch: whether to download missing data (not in a dry run).
@@ -164,8 +173,10 @@ class Planner:
                     if isinstance(error, UsageError) and not request.may_lack(spec):
                         raise
                     failures.append(self._failure(error, request, spec, task, examined))
-        planned = {cell.spec for cell in cells}
-        rows = [row for row in examined.rows if row in planned or row not in request.optional]
+        specs_with_cells = {cell.spec for cell in cells}
+        rows = [
+            row for row in examined.rows if row in specs_with_cells or row not in request.optional
+        ]
         return Plan(
             tuple(cells),
             tuple(failures),
@@ -184,45 +195,50 @@ class Planner:
         task: Task,
         examined: Examined,
     ) -> Failure:
-        """Return the failure of a row on a task; where its data are missing, also whether its model is."""
+        """Return the failure of a row on a task. If the task's data are missing, it names a missing model too."""
         failure = Failure.of(error, spec, task.name)
-        if failure.lacks:
-            try:
-                self.models(request, spec, Purpose.of(task), examined)
-            except MirrorbenchError as model_error:
-                return replace(
-                    failure, lacks=tuple(dict.fromkeys((*failure.lacks, *model_error.lacks)))
-                )
+        if not failure.lacks:
+            return failure
+        try:
+            self.models(request, spec, Purpose.of(task), examined)
+        except MirrorbenchError as model_error:
+            lacks = _distinct([*failure.lacks, *model_error.lacks])
+            return replace(failure, lacks=lacks)
         return failure
 
     def _cells(
         self, request: Request, spec: EncoderSpec, task: Task, examined: Examined
     ) -> list[Cell]:
+        """Return the cells of a row on a task: one for each seed."""
         purpose = Purpose.of(task)
         if spec.is_path and spec.backbone not in self.plugins.encoders:
-            # A directory that is not there is reported before anything is fetched.
+            # Report a missing directory before anything is fetched.
             examined.model(spec, purpose, task.languages[0])
         data = self._lookups.once(("data", task.name), lambda: self._identified(task))
-        return [
-            Cell(
-                spec,
-                task.name,
-                task.level,
-                model.seed,
-                model,
-                pooling,
-                request.precision_of("encoding", self.compute.precisions),
-                request.protocol,
-                data,
-                task.version,
-                request.limit,
-                examined.names.get(spec, ""),
+        planned_models = self.models(request, spec, purpose, examined)
+        precision = request.precision_of("encoding", self.compute.precisions)
+        name = examined.names.get(spec, "")
+        cells = []
+        for model, pooling in planned_models:
+            cell = Cell(
+                spec=spec,
+                task=task.name,
+                level=task.level,
+                seed=model.seed,
+                model=model,
+                pooling=pooling,
+                precision=precision,
+                protocol=request.protocol,
+                data=data,
+                task_version=task.version,
+                limit=request.limit,
+                name=name,
             )
-            for model, pooling in self.models(request, spec, purpose, examined)
-        ]
+            cells.append(cell)
+        return cells
 
     def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """Checksums of a task's data, after fetching it."""
+        """Return the checksums of a task's data, after fetching it."""
         if self.fetch:
             task.fetch(self.data)
         return tuple(sorted(task.identity(self.data).items()))
@@ -230,49 +246,52 @@ class Planner:
     def models(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
-        """Models of an encoder: one for each seed, a single one if nothing is tuned."""
+        """Return the models of an encoder: one for each seed, or a single one if nothing is tuned."""
         languages = purpose.languages_of_models(spec)
         if len(languages) > 1:
-            return self._joined(request, spec, purpose, examined)
+            return self._models_by_language(request, spec, purpose, examined)
         model = examined.model(spec, purpose, languages[0])
-        # The corpus of the spec, of the run, or of the task; without any that of level and languages.
-        named = spec.get("corpus")
-        corpus = str(named) if named else request.corpus or purpose.corpus
-        purpose = replace(purpose, corpus=corpus)
+        # The corpus of the spec, else of the run, else of the task; if all are empty, that of level and languages.
+        corpus_of_spec = spec.get("corpus")
+        if corpus_of_spec:
+            purpose = replace(purpose, corpus=str(corpus_of_spec))
+        elif request.corpus:
+            purpose = replace(purpose, corpus=request.corpus)
         is_tuned = model.recipe is not None
         planned = [PlannedModel(model.untuned, model.pooling)]
         if is_tuned:
             planned = self._tuned(request, model, purpose)
-        plain, transformation = split_post(spec, is_tuned)
+        spec_without_post, transformation = split_post(spec, is_tuned)
         if transformation is None:
             return planned
         if model.reads_pairs:
             raise UsageError(
-                f"{spec}: {plain.backbone} has scores of pairs, and no vectors to transform",
-                f"Write {plain}",
+                f"{spec}: {spec.backbone} has scores of pairs, and no vectors to transform",
+                f"Write {spec_without_post}",
             )
         posts = self._posts(spec, transformation, planned[0].model, purpose, is_tuned)
         return [PlannedModel(replace(ref, posts=posts), pooling) for ref, pooling in planned]
 
-    def _joined(
+    def _models_by_language(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
-        """Models of languages that have backbones of their own, joined into one for each seed."""
-        by_language = {
-            language: self.models(request, spec, replace(purpose, languages=(language,)), examined)
-            for language in purpose.languages
-        }
-        joined = []
-        for of_seed in zip(*by_language.values(), strict=True):
-            members = tuple(
-                (lang, planned.model) for lang, planned in zip(by_language, of_seed, strict=True)
-            )
-            posts = tuple(
-                (language, post) for language, model in members for _, post in model.posts
-            )
-            first, pooling = of_seed[0]
-            joined.append(PlannedModel(replace(first, members=members, posts=posts), pooling))
-        return joined
+        """Return a model for each seed whose members are the models of languages with their own backbones."""
+        by_language = {}
+        for language in purpose.languages:
+            purpose_of_language = replace(purpose, languages=(language,))
+            by_language[language] = self.models(request, spec, purpose_of_language, examined)
+        models = []
+        for models_of_seed in zip(*by_language.values(), strict=True):
+            members = []
+            posts = []
+            for language, planned in zip(by_language, models_of_seed, strict=True):
+                members.append((language, planned.model))
+                for _, post in planned.model.posts:
+                    posts.append((language, post))
+            first, pooling = models_of_seed[0]
+            model = replace(first, members=tuple(members), posts=tuple(posts))
+            models.append(PlannedModel(model, pooling))
+        return models
 
     def _tuned(
         self, request: Request, model: ExaminedModel, purpose: Purpose
@@ -284,14 +303,14 @@ class Planner:
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self.corpora.read(spec, name, model.recipe.clean_corpus)
         check_lines(spec, name, self.corpora.strings[ref].texts)
-        # On a CPU all algorithms repeat.
-        repeats = self.compute.deterministic and self.compute.planned_device != "cpu"
+        # On a CPU all algorithms are deterministic.
+        deterministic = self.compute.deterministic and self.compute.planned_device != "cpu"
         tuned = replace(
             model.untuned,
             recipe=model.recipe,
             corpus=ref,
             protocol=request.protocol,
-            deterministic=repeats,
+            deterministic=deterministic,
             precision=request.precision_of("tuning", self.compute.precisions),
         )
         return [PlannedModel(replace(tuned, seed=seed), model.pooling) for seed in request.seeds]
@@ -302,28 +321,23 @@ class Planner:
         transformation: Transformation,
         model: ModelRef,
         purpose: Purpose,
-        tuned: bool,
+        is_tuned: bool,
     ) -> tuple[tuple[str, PostRef], ...]:
-        """Return the transformation of a model, or of each language where each has a file of vectors."""
-        if tuned or transformation.name == STORED or "{lang}" not in str(spec.get("path")):
+        """Return the transformation of a model, or one for each language if each has a file of vectors."""
+        has_file_by_language = "{lang}" in str(spec.get("path"))
+        if is_tuned or transformation.name == STORED or not has_file_by_language:
             return (("", self._post(spec, transformation, model, purpose)),)
         languages = purpose.languages
         corpora = [purpose.corpus]
         if len(languages) > 1 and isinstance(purpose.corpus, str):
             corpora = [*purpose.corpus.split("+")]
+        posts = []
+        # Languages without a named corpus have their default one.
         corpora += [""] * (len(languages) - len(corpora))
-        return tuple(
-            (
-                language,
-                self._post(
-                    spec,
-                    transformation,
-                    model,
-                    replace(purpose, languages=(language,), corpus=corpus),
-                ),
-            )
-            for language, corpus in zip(languages, corpora, strict=False)
-        )
+        for language, corpus in zip(languages, corpora, strict=False):
+            purpose_of_language = replace(purpose, languages=(language,), corpus=corpus)
+            posts.append((language, self._post(spec, transformation, model, purpose_of_language)))
+        return tuple(posts)
 
     def _post(
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose
