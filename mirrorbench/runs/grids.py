@@ -13,7 +13,7 @@ from decimal import Decimal
 from itertools import product
 from math import isfinite, prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import Reporter
     from mirrorbench.runs.workspace import Workspace
 
-MAX_RANGE, MAX_SWEEP = 1000, 10_000
-"""Most values of a range, and most specs of a sweep."""
+MAX_RANGE = 1000
+"""Most values of a range."""
+MAX_SWEEP = 10_000
+"""Most specs of a sweep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,24 +59,29 @@ class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from"
     step: int | float = 1
 
     def __post_init__(self) -> None:
-        first, last, step = self.first, self.last, self.step
-        if not all(map(isfinite, (first, last, step))) or step <= 0 or last < first:
+        is_finite = all(map(isfinite, (self.first, self.last, self.step)))
+        if not is_finite or self.step <= 0 or self.last < self.first:
             raise ValueError(
-                f"a range goes up from {first} to {last} by steps above 0, not by {step}"
+                f"a range goes up from {self.first} to {self.last} by steps above 0, not by {self.step}"
             )
-        if (count := int((last - first) / step) + 1) > MAX_RANGE:
+        count = int((self.last - self.first) / self.step) + 1
+        if count > MAX_RANGE:
             raise ValueError(f"a range of {count:,} values; at most {MAX_RANGE:,}")
 
     def values(self) -> list[Value]:
         # In decimals: as floats, 0.1 + 0.1 + 0.1 is not 0.3.
-        first, last, step = (Decimal(repr(number)) for number in (self.first, self.last, self.step))
-        numbers = [first + step * n for n in range(int((last - first) / step) + 1)]
-        whole = all(number == number.to_integral_value() for number in (first, step))
-        return [int(number) if whole else float(number) for number in numbers]
+        first = Decimal(repr(self.first))
+        last = Decimal(repr(self.last))
+        step = Decimal(repr(self.step))
+        count = int((last - first) / step) + 1
+        numbers = [first + step * n for n in range(count)]
+        if first == first.to_integral_value() and step == step.to_integral_value():
+            return [int(number) for number in numbers]
+        return [float(number) for number in numbers]
 
 
-_Plain = str | int | float | bool
-_Swept = _Plain | _Range | list[_Plain | _Range]
+_Scalar = str | int | float | bool
+_Swept = _Scalar | _Range | list[_Scalar | _Range]
 _Encoder = str | dict[str, _Swept]
 _Protocol = Literal["paper", "released"]
 _Precision = Literal["auto", "fp32", "bf16", "fp16"]
@@ -101,7 +108,8 @@ class _File(_Block, forbid_unknown_fields=True):
 @hookimpl
 def register_grids(register: Register) -> None:
     """Register YAML files (and files of an unknown ending), and the papers' own sweeps."""
-    for name in (".yaml", ".yml", *(file.stem for file in sorted(grids_folder().glob("*.yaml")))):
+    builtin_names = [file.stem for file in sorted(grids_folder().glob("*.yaml"))]
+    for name in (".yaml", ".yml", *builtin_names):
         register(name, plan_of_grid)
 
 
@@ -114,17 +122,20 @@ def grids_folder() -> Path:
 
 def find_grid(name: str) -> Path:
     """Return the path of a grid file by its path or by the name of a built-in one (``mirror-bert-table12``)."""
-    path, builtin = Path(name).expanduser(), grids_folder() / f"{name}.yaml"
-    return builtin if builtin.is_file() and not path.is_file() else path
+    path = Path(name).expanduser()
+    builtin = grids_folder() / f"{name}.yaml"
+    if builtin.is_file() and not path.is_file():
+        return builtin
+    return path
 
 
 def read_grid(
     path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec] = (), **given: Any
 ) -> GridFile:
-    """Read and check a grid file, including names; a ``UsageError`` names file and line.
+    """Read and check a grid file, including the names in it; a ``UsageError`` names file and line.
 
-    ``backbones`` replace the backbone of every encoder except encoder systems, and values in ``given`` (tasks, seeds,
-    corpus, protocol, precision, eval_precision, baselines; as in a file) replace those of the file, unless empty.
+    ``backbones`` replace the backbone of every encoder except encoder systems. Values in ``given`` that are not empty
+    (tasks, seeds, corpus, protocol, precision, eval_precision, baselines; as in a file) replace those of the file.
     """
     return _Reader(path, plugins, backbones, given).read()
 
@@ -138,7 +149,8 @@ def plan_grid(
     fetch: bool = True,
 ) -> Plan:
     """Merge the plans of all blocks into one."""
-    maker, plans = PlanMaker(plugins, folders, compute, reporter, fetch), []
+    maker = PlanMaker(plugins, folders, compute, reporter, fetch)
+    plans = []
     for line, request in grid.requests:
         try:
             plans.append(maker.plan(request))
@@ -164,40 +176,50 @@ def plan_of_grid(
             problem = f"--encoder {spec}: beside a grid file it names a backbone alone"
             raise UsageError(problem, f"Write --encoder {spec.backbone}")
     settings = workspace.settings
-    precisions = {"precision": settings.precision, "eval_precision": settings.eval_precision}
-    given |= {key: value for key, value in precisions.items() if value != "auto"}
+    if settings.precision != "auto":
+        given["precision"] = settings.precision
+    if settings.eval_precision != "auto":
+        given["eval_precision"] = settings.eval_precision
     grid = read_grid(find_grid(name), workspace.plugins, backbones, **given)
-    grid = replace(
-        grid,
-        requests=tuple((line, replace(request, limit=limit)) for line, request in grid.requests),
-    )
+    requests = [(line, replace(request, limit=limit)) for line, request in grid.requests]
+    grid = replace(grid, requests=tuple(requests))
     plan = plan_grid(
         grid, workspace.plugins, workspace.folders, workspace.compute, workspace.reporter, fetch
     )
     return replace(plan, title=grid.title)
 
 
-_Keys = dict[str, tuple[Any, str]]
-"""Values of the keys of a block, with their locations in the file as in msgspec (``.blocks[0].tasks``)."""
+class _Located(NamedTuple):
+    """The value of a key, and where it stands."""
+
+    value: Any
+    location: str
+    """Location in the file as in msgspec (``.blocks[0].tasks``); empty for a default or a value of the command line."""
+
+
+_Keys = dict[str, _Located]
+"""The keys of a block."""
 _DEFAULTS: _Keys = {
-    "sweep": ({}, ""),
-    "seeds": (1, ""),
-    "corpus": ("", ""),
-    "protocol": ("paper", ""),
-    "precision": ("auto", ""),
-    "eval_precision": ("auto", ""),
-    "baselines": (False, ""),
+    "sweep": _Located({}, ""),
+    "seeds": _Located(1, ""),
+    "corpus": _Located("", ""),
+    "protocol": _Located("paper", ""),
+    "precision": _Located("auto", ""),
+    "eval_precision": _Located("auto", ""),
+    "baselines": _Located(False, ""),
 }
 
 
 class _Reader:
-    """A file that is read; every method raises ``UsageError`` with file and line."""
+    """Reads one file; every method raises ``UsageError`` with file and line."""
 
     def __init__(
         self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]
     ) -> None:
-        self.path, self.plugins, self.backbones = path, plugins, backbones
-        self.given: _Keys = {key: (value, "") for key, value in given.items() if value}
+        self.path = path
+        self.plugins = plugins
+        self.backbones = backbones
+        self.given: _Keys = {key: _Located(value, "") for key, value in given.items() if value}
         try:
             self.content = read_yaml(path)
             self.file = convert(self.content, _File, path)
@@ -211,27 +233,30 @@ class _Reader:
         elif not self.file.blocks:
             raise self._error(".blocks", "there are no blocks")
         else:
-            lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
-            block_keys = [
-                self._keys(block, f".blocks[{n}]") for n, block in enumerate(self.file.blocks)
-            ]
-            blocks = [(line, defaults | keys) for line, keys in zip(lines, block_keys, strict=True)]
-        requests = [
-            (line, request) for line, keys in blocks for request in self._requests(line, keys)
-        ]
+            contents = self.content.value["blocks"].value  # type: ignore[index,union-attr,call-overload]
+            blocks = []
+            for n, block in enumerate(self.file.blocks):
+                keys = defaults | self._keys(block, f".blocks[{n}]")
+                blocks.append((contents[n].line, keys))
+        requests = []
+        for line, keys in blocks:
+            for request in self._requests(line, keys):
+                requests.append((line, request))
         return GridFile(self.path, self.file.title, tuple(requests))
 
     def _keys(self, block: _Block, location: str) -> _Keys:
-        values = {key: getattr(block, key) for key in _Block.__struct_fields__}
-        return {
-            key: (value, f"{location}.{key}") for key, value in values.items() if value is not UNSET
-        }
+        """Return the keys that a block has, without defaults."""
+        keys = {}
+        for key in _Block.__struct_fields__:
+            value = getattr(block, key)
+            if value is not UNSET:
+                keys[key] = _Located(value, f"{location}.{key}")
+        return keys
 
     def _error(self, location: str, problem: str, hint: str = "") -> UsageError:
-        """An error with the file and line of a location."""
-        return UsageError(
-            problem_at(self.path, self.content, f"{problem} - at `${location}`").message, hint
-        )
+        """Return an error with the file and line of a location."""
+        located = problem_at(self.path, self.content, f"{problem} - at `${location}`")
+        return UsageError(located.message, hint)
 
     @contextmanager
     def _reading(self, location: str) -> Iterator[None]:
@@ -242,7 +267,7 @@ class _Reader:
             raise self._error(location, error.message, error.hint) if location else error from None
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
-        """A request for each protocol of a block."""
+        """Yield a request for each protocol of a block."""
         keys = _DEFAULTS | keys | self.given
         for key in ("encoders", "tasks"):
             if key not in keys:
@@ -251,34 +276,34 @@ class _Reader:
         for value, location in keys.values():
             if value == []:
                 raise self._error(location, "an empty list")
-        precisions = []
-        for key in ("precision", "eval_precision"):
-            precision, *more = _listed(keys[key][0])
-            if more:
-                raise self._error(
-                    keys[key][1],
-                    f"a block has one {key}",
-                    "Use two files and two --output folders.",
-                )
-            precisions.append(precision)
-        tasks, seeds, corpus = (
-            self._tasks(*keys["tasks"]),
-            self._seeds(*keys["seeds"]),
-            keys["corpus"][0],
-        )
-        for protocol in _listed(keys["protocol"][0]):
+        precision = self._single(keys, "precision")
+        eval_precision = self._single(keys, "eval_precision")
+        tasks = self._tasks(*keys["tasks"])
+        seeds = self._seeds(*keys["seeds"])
+        for protocol in _listed(keys["protocol"].value):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
+            names = {spec: str(spec) for spec in specs if spec.is_path}
             yield Request(
                 specs,
                 tasks,
                 seeds,
-                corpus,
+                keys["corpus"].value,
                 protocol,
-                precisions[0],
-                precisions[1],
-                keys["baselines"][0],
-                names={spec: str(spec) for spec in specs if spec.is_path},
+                precision,
+                eval_precision,
+                keys["baselines"].value,
+                names=names,
             )
+
+    def _single(self, keys: _Keys, key: str) -> str:
+        """Return the value of a key that may be a list of one value only."""
+        value, location = keys[key]
+        values = _listed(value)
+        if len(values) > 1:
+            raise self._error(
+                location, f"a block has one {key}", "Use two files and two --output folders."
+            )
+        return str(values[0])
 
     def _tasks(self, value: Any, location: str) -> tuple[str, ...]:
         names: list[str] = []
@@ -288,83 +313,104 @@ class _Reader:
         return tuple(dict.fromkeys(names))
 
     def _seeds(self, value: Any, location: str) -> tuple[int, ...]:
-        """A number of seeds, counted from 0, or the seeds themselves."""
-        single = isinstance(value, int)
-        seeds = self._values(value, location)
-        if any(type(seed) is not int or seed < single for seed in seeds):
-            raise self._error(
-                location, "seeds must be whole numbers: their number, or a list of them"
-            )
-        whole = [int(seed) for seed in seeds]
-        if single and whole[0] > MAX_RANGE:
-            raise self._error(location, f"{whole[0]:,} seeds; at most {MAX_RANGE:,}")
-        return tuple(range(whole[0])) if single else tuple(dict.fromkeys(whole))
+        """Return the seeds: those listed, or as many as a single number says, from 0 on."""
+        is_count = isinstance(value, int)
+        least = 1 if is_count else 0
+        numbers: list[int] = []
+        for number in self._values(value, location):
+            if type(number) is not int or number < least:
+                raise self._error(
+                    location, "seeds must be whole numbers: their number, or a list of them"
+                )
+            numbers.append(number)
+        if not is_count:
+            return tuple(dict.fromkeys(numbers))
+        count = numbers[0]
+        if count > MAX_RANGE:
+            raise self._error(location, f"{count:,} seeds; at most {MAX_RANGE:,}")
+        return tuple(range(count))
 
     def _specs(self, keys: _Keys, protocol: str) -> Iterator[EncoderSpec]:
-        """The encoder specs of a block with lists and ranges expanded; the first key varies slowest."""
-        (encoders, location), (sweep, sweep_location) = keys["encoders"], keys["sweep"]
-        for n, item in enumerate(_listed(encoders)):
-            item_location = f"{location}[{n}]"
-            entry = item if isinstance(item, dict) else {"encoder": item}
+        """Yield the encoder specs of a block with lists and ranges expanded; the first key varies slowest."""
+        encoders, location = keys["encoders"]
+        for n, encoder in enumerate(_listed(encoders)):
+            encoder_location = f"{location}[{n}]"
+            entry = encoder if isinstance(encoder, dict) else {"encoder": encoder}
             if "encoder" not in entry:
                 raise self._error(
-                    item_location, "this encoder has no key 'encoder', which holds its spec"
+                    encoder_location, "this encoder has no key 'encoder', which holds its spec"
                 )
-            if both := [key for key in entry if key in sweep]:
-                raise self._error(
-                    f"{item_location}.{both[0]}", f"{both[0]!r} is in this encoder and in sweep"
-                )
-            swept = {
-                key: (value, f"{item_location}.{key}")
-                for key, value in entry.items()
-                if key != "encoder"
-            }
-            swept |= {key: (value, f"{sweep_location}.{key}") for key, value in sweep.items()}
+            swept_keys = self._swept_keys(entry, encoder_location, keys["sweep"])
             for m, text in enumerate(_listed(entry["encoder"])):
-                spec_location = (
-                    f"{item_location}.encoder[{m}]" if isinstance(item, dict) else item_location
-                )
-                with self._reading(spec_location):
-                    if not isinstance(text, str):
-                        raise UsageError(f"expected a spec, not {text!r}")
-                    spec = parse_spec(text)
-                replacing = () if spec.backbone in self.plugins.encoders else self.backbones
-                for b in replacing or [spec]:
-                    full = EncoderSpec(b.backbone, b.revision, spec.method, spec.params)
-                    yield from self._swept(full, swept, spec_location, protocol)
+                spec_location = encoder_location
+                if isinstance(encoder, dict):
+                    spec_location = f"{encoder_location}.encoder[{m}]"
+                for spec in self._parsed(text, spec_location):
+                    yield from self._swept(spec, swept_keys, spec_location, protocol)
+
+    def _swept_keys(self, entry: dict[str, Any], location: str, sweep: _Located) -> _Keys:
+        """Return the keys of an encoder that may have several values: its own, then those of ``sweep``."""
+        for key in entry:
+            if key in sweep.value:
+                raise self._error(f"{location}.{key}", f"{key!r} is in this encoder and in sweep")
+        swept_keys = {}
+        for key, value in entry.items():
+            if key != "encoder":
+                swept_keys[key] = _Located(value, f"{location}.{key}")
+        for key, value in sweep.value.items():
+            swept_keys[key] = _Located(value, f"{sweep.location}.{key}")
+        return swept_keys
+
+    def _parsed(self, text: Any, location: str) -> list[EncoderSpec]:
+        """Parse a spec; return it, or its copies with each of the given backbones."""
+        with self._reading(location):
+            if not isinstance(text, str):
+                raise UsageError(f"expected a spec, not {text!r}")
+            spec = parse_spec(text)
+        if not self.backbones or spec.backbone in self.plugins.encoders:
+            return [spec]
+        return [
+            EncoderSpec(backbone.backbone, backbone.revision, spec.method, spec.params)
+            for backbone in self.backbones
+        ]
 
     def _swept(
         self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str
     ) -> Iterator[EncoderSpec]:
-        for key, (_, key_location) in keys.items():
+        """Yield a spec with each combination of the values of some keys."""
+        for key, located in keys.items():
             if spec.get(key) is not None:
-                raise self._error(key_location, f"{key!r} is in {spec} already")
-        values = [self._values(value, key_location) for value, key_location in keys.values()]
-        if (count := prod(map(len, values))) > MAX_SWEEP:
+                raise self._error(located.location, f"{key!r} is in {spec} already")
+        values = [self._values(*located) for located in keys.values()]
+        count = prod(map(len, values))
+        if count > MAX_SWEEP:
             raise self._error(
                 location,
                 f"a sweep over {count:,} values of {', '.join(keys)}; at most {MAX_SWEEP:,}",
             )
-        for chosen in product(*values):
-            full = spec.with_params(**dict(zip(keys, chosen, strict=True)))
+        for combination in product(*values):
+            params = dict(zip(keys, combination, strict=True))
+            swept_spec = spec.with_params(**params)
             try:
-                check_spec(full, protocol, self.plugins)
+                check_spec(swept_spec, protocol, self.plugins)
             except UsageError as error:
-                named = [
-                    key_location for key, (_, key_location) in keys.items() if key in error.message
-                ]
-                raise self._error(
-                    named[0] if named else location, error.message, error.hint
-                ) from None
-            yield full
+                # Point at the first key that the message names.
+                for key, located in keys.items():
+                    if key in error.message:
+                        location = located.location
+                        break
+                raise self._error(location, error.message, error.hint) from None
+            yield swept_spec
 
     def _values(self, value: Any, location: str) -> list[Value]:
-        """A plain value, a range, or a list of both, as a list of plain values."""
+        """Return the values that a plain value, a range, or a list of both stands for."""
         values: list[Value] = []
         for item in _listed(value):
             values += item.values() if isinstance(item, _Range) else [item]
-        if not values or "" in values:
-            raise self._error(location, "a value is missing" if values else "an empty list")
+        if not values:
+            raise self._error(location, "an empty list")
+        if "" in values:
+            raise self._error(location, "a value is missing")
         return [parse_value(item) if isinstance(item, str) else item for item in values]
 
 

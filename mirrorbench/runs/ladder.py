@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
@@ -33,11 +33,15 @@ LADDERS: dict[str, Ladder] = {
 }
 
 
-PAIRS, SINGLE, IN_CONTEXT = "pairs", "mirror", "mirrorwic"
-"""Default methods for pairs, for texts, and for texts at the level of words in context."""
+PAIRS = "pairs"
+"""Default method for pairs."""
+SINGLE = "mirror"
+"""Default method for texts."""
+IN_CONTEXT = "mirrorwic"
+"""Default method for texts at the level of words in context."""
 
 _WHITENED = 256
-"""Dimensions that whitening keeps among baselines (Su et al. 2021); of models without more, all that vary."""
+"""Dimensions that whitening keeps among baselines (Su et al. 2021); models without more keep all that vary."""
 
 
 def expand_ladder(
@@ -81,21 +85,14 @@ def expand_ladder(
             return expand_ladder(system, level, plugins, protocol)
         except MirrorbenchError:
             pass  # reported where the rows are planned
-    # A stated transformation was fitted on vectors with the stated readout.
-    if _changes(readout, spec):
+    keys_of_readout = [(key, value) for key, value in spec.params if key not in POST_KEYS]
+    if any(readout.get(key) != value for key, value in keys_of_readout):
+        # The stored transformation was fitted on vectors with exactly the stated readout.
         readout.pop("post", None)
     if readout or pooling is not None:
         row = spec.with_method("base").with_params(**{**readout, **dict(spec.params)})
         return (row,)
     return tuple(dict.fromkeys(_rows(spec, level, protocol, causal)))
-
-
-def _changes(readout: Mapping[str, Value], spec: EncoderSpec) -> bool:
-    """Return whether keys of a spec, other than those of its transformation, differ from a readout."""
-    for key, value in spec.params:
-        if key not in POST_KEYS and readout.get(key) != value:
-            return True
-    return False
 
 
 def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
