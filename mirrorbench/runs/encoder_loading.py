@@ -1,4 +1,4 @@
-"""Models onto the device: opened, tried, taken from the cache, or tuned now."""
+"""Load models onto the device: open them, check them, take them from the cache, or tune them now."""
 
 from __future__ import annotations
 
@@ -48,12 +48,15 @@ if TYPE_CHECKING:
 
 
 def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
-    """Yield what was decided about a backbone's tokens and length where its files say otherwise."""
+    """Yield notes on tokens and length of a backbone that differ from what its files say."""
     if model.path is None:
         return
     if reads_file(model.path):
         yield f"{model.spec}: {TOKENS_OF_FILE}"
-    if pooling and (note := length_note(model.path, pooling.max_length)):
+    if pooling is None:
+        return
+    note = length_note(model.path, pooling.max_length)
+    if note:
         yield f"{model.spec}: {note}"
 
 
@@ -62,13 +65,17 @@ def try_opened(
 ) -> None:
     """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
 
-    ``key`` names its weights; ``precision`` is that of what is computed next.
+    ``key`` names its weights; ``precision`` is that of the computation that follows.
     """
-    attention, device = model.attention, transformer.device.type
-    identity = {"weights": key, "attention": attention, "device": device, "kept": transformer.kept}
-    traits = transformer.traits = cache.traits(
-        identity, lambda: traits_of(transformer), ModelTraits
-    )
+    attention = model.attention
+    identity = {
+        "weights": key,
+        "attention": attention,
+        "device": transformer.device.type,
+        "kept": transformer.kept,
+    }
+    traits = cache.traits(identity, lambda: traits_of(transformer), ModelTraits)
+    transformer.traits = traits
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
     if not traits.varies and model.recipe and key == model.key:
         raise TuningError(
@@ -127,9 +134,9 @@ class EncoderLoader:
         """Keys of the tuned models that were taken from the cache."""
 
     def system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
-        """Open an encoder system, or create what a method makes of the backbone in ``path`` instead of tuning it.
+        """Open an encoder system, or the encoder that a method creates from the backbone in ``path`` without tuning.
 
-        It is kept until the next ``load``.
+        The encoder is kept until ``load`` takes it.
         """
         opening = partial(self._open_system, spec, path, precision)
         return self.systems.get((spec, path, precision), opening)
@@ -143,10 +150,11 @@ class EncoderLoader:
             partial(self.reporter.stage, "loading", str(spec)),
             self.reporter.advance,
         )
-        create = self.plugins.methods[spec.method].create if path else None
-        if create and path:
-            created: Encoder = create(spec, path, context)
-            return created
+        if path:
+            create = self.plugins.methods[spec.method].create
+            if create:
+                created: Encoder = create(spec, path, context)
+                return created
         return create_encoder(spec, self.plugins, context)
 
     def load_transformed(
@@ -177,14 +185,13 @@ class EncoderLoader:
         from mirrorbench.models.transformer_encoder import LanguageRouter, TransformerEncoder
 
         if model.members:
-            loaded = {
-                lang: self.load(member, pooling, precision, corpora)
-                for lang, member in model.members
-            }
-            encoders = {language: encoder for language, (encoder, _) in loaded.items()}
-            return LanguageRouter(encoders, model.key), sum(
-                seconds for _, seconds in loaded.values()
-            )
+            encoders = {}
+            total_seconds = 0.0
+            for language, member in model.members:
+                encoder, seconds = self.load(member, pooling, precision, corpora)
+                encoders[language] = encoder
+                total_seconds += seconds
+            return LanguageRouter(encoders, model.key), total_seconds
         if model.path is None or pooling is None:
             key = (model.spec, model.path, precision)
             system = self.systems.take(key, partial(self._open_system, *key))
@@ -196,46 +203,49 @@ class EncoderLoader:
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision)
         else:
+            seconds = 0.0
             with unchanged_backbone(model.path, model.fingerprint):
-                transformer, seconds = (
-                    self._opened(model, model.path, precision, model.fingerprint),
-                    0.0,
-                )
+                transformer = self._opened(model, model.path, precision, model.fingerprint)
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
-        """Return the tuned model; until it is stored, a lease keeps other processes from tuning it too."""
+        """Return a tuned model, and the seconds of its tuning.
+
+        A lease keeps other processes from tuning it too before it is stored.
+        """
         cache = self.cache
         assert model.corpus is not None
-        if cached := self._cached(model, precision):
+        cached = self._cached(model, precision)
+        if cached:
             return cached
         with cache.leases.wait(model.key):
-            if cached := self._cached(model, precision):
+            # Another process may have stored it meanwhile.
+            cached = self._cached(model, precision)
+            if cached:
                 return cached
             cache.sweep_model(model.key)
+            checkpoint = self._checkpoint(model)
             with (
                 naming_lines(corpus, self.plugins.corpora.by_name()),
-                _naming_checkpoint(self._checkpoint(model)),
+                _naming_checkpoint(checkpoint),
             ):
                 transformer, description = tune_model(
                     model,
                     corpus,
-                    self._checkpoint(model),
+                    checkpoint,
                     self.plugins,
                     self.cache,
                     self.compute,
                     self.reporter,
                 )
-            if transformer.kept not in (
-                "fp32",
-                precision,
-            ):  # an adapter's backbone, tuned in less than it is read in
+            # The backbone of an adapter may have been tuned in half precision, and be evaluated in another one.
+            if transformer.kept not in ("fp32", precision):
                 transformer.adapted.float()
                 transformer.kept = "fp32"
             # A copy of the tokenizer: saving changes it.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
-            shutil.rmtree(self._checkpoint(model), ignore_errors=True)
+            shutil.rmtree(checkpoint, ignore_errors=True)
             try_opened(transformer, model, model.key, precision, cache)
         return transformer, float(description["tuning"]["seconds"])
 
@@ -243,41 +253,50 @@ class EncoderLoader:
         return self.cache.root / CHECKPOINTS / model.key
 
     def _cached(self, model: ModelRef, precision: str) -> tuple[Transformer, float] | None:
+        """Return a tuned model from the cache and the seconds of its tuning; ``None`` if it is not there."""
         cache = self.cache
-        if not (path := cache.model(model.key)):
+        path = cache.model(model.key)
+        if not path:
             return None
         self.from_cache.add(model.key)
-        shutil.rmtree(
-            self._checkpoint(model), ignore_errors=True
-        )  # whoever stored the model may have been killed then
-        if (
-            model.path and model.recipe and model.recipe.lora
-        ):  # its backbone may be elsewhere than when it was stored
+        # The process that stored the model may have been killed before it removed the checkpoint.
+        shutil.rmtree(self._checkpoint(model), ignore_errors=True)
+        if model.path and model.recipe and model.recipe.lora:
+            # The adapter is stored alone; its backbone may have moved since then.
             with unchanged_backbone(model.path, model.fingerprint):
-                opened = self._opened(model, path, precision, model.key, model.path)
+                transformer = self._opened(model, path, precision, model.key, model.path)
         else:
-            opened = self._opened(model, path, precision, model.key)
-        return opened, float(cache.describe_model(model.key)["tuning"]["seconds"])
+            transformer = self._opened(model, path, precision, model.key)
+        return transformer, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
     def _opened(
         self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None
     ) -> Transformer:
+        """Open and check a model.
+
+        ``path``: directory of its files, which for an adapter do not include the backbone in ``base``. ``key``: names
+        its weights.
+        """
         from mirrorbench.models.transformer import load_transformer
 
-        poolings, device = self.plugins.poolings.by_name(), self.compute.device
         # The configuration of a tuned model that was stored as a whole says in which direction it reads.
         attention = "" if model.recipe and not base else model.attention
-        opened = load_transformer(
-            path, device, poolings=poolings, attention=attention, precision=precision, base=base
+        transformer = load_transformer(
+            path,
+            self.compute.device,
+            poolings=self.plugins.poolings.by_name(),
+            attention=attention,
+            precision=precision,
+            base=base,
         )
         self.reporter.stage("checking", str(model.spec))
-        try_opened(opened, model, key, precision, self.cache)
-        return opened
+        try_opened(transformer, model, key, precision, self.cache)
+        return transformer
 
 
 @contextmanager
 def _naming_checkpoint(folder: Path) -> Iterator[None]:
-    """Add to an interrupt inside that the tuning goes on from its checkpoint, where there is one."""
+    """Add to an interrupt inside that the next run continues from the checkpoint, if there is one."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -299,9 +318,9 @@ def tune_model(
 
     Args:
         model: what is tuned, and how.
-        corpus: its texts are tuned on, its held-out ones looked at along the tuning; without any, ``stop=auto`` takes
-            some of the texts for that.
-        folder: holds the checkpoint of a tuning that was interrupted, and receives those of this one.
+        corpus: the texts to tune on, and those held out to monitor the tuning; without any, ``stop=auto`` holds out
+            some of the texts.
+        folder: holds the checkpoint of an interrupted tuning, and receives those of this one.
         plugins: with augmentations, poolings, losses and methods.
         cache: of what trials of models showed.
         compute: the device.
@@ -312,15 +331,16 @@ def tune_model(
     from mirrorbench.training.held_out import hold_out, positive_pairs
     from mirrorbench.training.loop import check_strings
 
-    recipe, device = model.recipe, compute.device
+    recipe = model.recipe
+    device = compute.device
     texts: Sequence[str] = corpus.texts
     held_out: Sequence[str] = corpus.held_out
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} is nothing to tune")
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
-    aside = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
-    checkpoint = Checkpoint(folder, _origin(device, aside), reporter.note)
+    held_out_pairs = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
+    checkpoint = Checkpoint(folder, _origin(device, held_out_pairs), reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path,
@@ -334,18 +354,20 @@ def tune_model(
         )
     reporter.stage("checking", str(model.spec))
     try_opened(transformer, model, model.fingerprint, model.precision, cache)
-    if note := transformer.missing_embeddings.note:
-        reporter.note(f"{model.spec}: {note}")
+    embeddings_note = transformer.missing_embeddings.note
+    if embeddings_note:
+        reporter.note(f"{model.spec}: {embeddings_note}")
         check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
-    if note := _untrained_note(transformer, recipe, texts):
-        reporter.note(f"{model.spec}: {note}")
+    length_warning = _untrained_note(transformer, recipe, texts)
+    if length_warning:
+        reporter.note(f"{model.spec}: {length_warning}")
     report, trajectory = _tune(
-        transformer, model, recipe, texts, aside, checkpoint, plugins, compute, reporter
+        transformer, model, recipe, texts, held_out_pairs, checkpoint, plugins, compute, reporter
     )
     for warning in _warnings(model, recipe, report):
         reporter.note(warning)
     transformer.model.zero_grad()  # frees the memory of the gradients
-    return transformer, {
+    description = {
         "spec": str(model.spec),
         "seed": model.seed,
         "recipe": recipe.to_json(),
@@ -353,8 +375,9 @@ def tune_model(
         "identity": model.identity(),
         "cost": report.cost,
         "held_out": asdict(trajectory) if trajectory else None,
-        "tuning": asdict(report) | {"device": str(device), "torch": torch.__version__},
+        "tuning": {**asdict(report), "device": str(device), "torch": torch.__version__},
     }
+    return transformer, description
 
 
 def _tune(
@@ -362,25 +385,28 @@ def _tune(
     model: ModelRef,
     recipe: Recipe,
     texts: Sequence[str],
-    aside: Sequence[tuple[str, str]],
+    held_out_pairs: Sequence[tuple[str, str]],
     checkpoint: Checkpoint,
     plugins: Plugins,
     compute: Compute,
     reporter: Reporter,
 ) -> tuple[TuningReport, Trajectory | None]:
-    """Tune from the checkpoint, or from the start, and look at the pairs ``aside`` along the way."""
+    """Tune from the checkpoint, or from the start, and monitor the held-out pairs along the way."""
     from mirrorbench.training.loop import tune_backbone
     from mirrorbench.training.trajectory import Progress
 
     stage = f"{model.spec} seed {model.seed}"
     saved = checkpoint.read()
-    total, done = len(texts) * recipe.epochs, saved["progress"]["done"] if saved else 0
+    total = len(texts) * recipe.epochs
+    done = 0
     if saved:
+        done = saved["progress"]["done"]
         reporter.note(f"{stage}: goes on from its checkpoint at {done / total:.0%}")
-    reporter.stage("tuning", stage, total - done, "strings")
+    remaining = total - done
+    reporter.stage("tuning", stage, remaining, "strings")
     with cpu_threads(compute.threads):
-        advance = advancing(compute, reporter, "tuning", model.precision, total - done)
-        progress = Progress(transformer, recipe, aside, total, advance)
+        advance = advancing(compute, reporter, "tuning", model.precision, remaining)
+        progress = Progress(transformer, recipe, held_out_pairs, total, advance)
         checkpoint.parts["progress"] = progress
         if saved:
             progress.load_state_dict(saved["progress"])
@@ -402,25 +428,27 @@ def _tune(
 
 
 def _untrained_note(transformer: Transformer, recipe: Recipe, strings: Sequence[str]) -> str:
-    """Return a sentence on the texts that a tuning reads in part; empty if there are none.
+    """Return a sentence on the texts that are too long for a tuning; empty if there are none.
 
     The texts of a pair are joined by a tab in ``strings``.
     """
     from mirrorbench.models.long_texts import count_longer
 
     texts = [text for string in strings for text in string.split("\t")]
-    trained = transformer.window(recipe.readout(recipe.train_max_length))
-    n = count_longer(texts, transformer.tokenizer, trained)
-    if not n:
+    window = transformer.window(recipe.readout(recipe.train_max_length))
+    n_longer = count_longer(texts, transformer.tokenizer, window)
+    if not n_longer:
         return ""
-    longer = f"{n:,} of {len(texts):,} texts are longer than {trained} tokens"
-    more = min(transformer.most_of_text(recipe.prompt) or MOST_STATED, MOST_STATED)
-    remedy = f"; train_max_length={more} uses more" if more > trained else ""
-    return f"{longer}: trained on the first {trained}{remedy}"
+    longer = f"{n_longer:,} of {len(texts):,} texts are longer than {window} tokens"
+    sentence = f"{longer}: trained on the first {window}"
+    longest_window = min(transformer.most_of_text(recipe.prompt) or MOST_STATED, MOST_STATED)
+    if longest_window > window:
+        sentence += f"; train_max_length={longest_window} uses more"
+    return sentence
 
 
 def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator[str]:
-    """Sentences on a tuning that did harm, or had fewer strings than a batch."""
+    """Yield sentences on a tuning that did harm, or had fewer strings than a batch."""
     if report.rose:
         yield (
             f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
@@ -434,12 +462,17 @@ def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator
         )
 
 
-def _origin(device: torch.device, aside: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _origin(device: torch.device, held_out_pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
     """Return what a checkpoint must match beside the model's key: device, version of torch, held-out pairs."""
     import torch
 
-    looked = checksum("".join(f"{len(left)} {left}{right}" for left, right in aside))
-    return {"device": str(device), "torch": str(torch.__version__), "held_out": looked}
+    # With the length of the left text, which tells where the right one begins.
+    pairs = "".join(f"{len(left)} {left}{right}" for left, right in held_out_pairs)
+    return {
+        "device": str(device),
+        "torch": str(torch.__version__),
+        "held_out": checksum(pairs),
+    }
 
 
 def open_for_tuning(
@@ -454,7 +487,7 @@ def open_for_tuning(
 ) -> Transformer:
     """Return a backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
 
-    With ``lora`` the weights that do not learn stay in the ``precision`` of the tuning where their file has them in it.
+    With ``lora``, weights that do not learn stay in the ``precision`` of the tuning if their file has them in it.
     """
     from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
     from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
@@ -464,8 +497,10 @@ def open_for_tuning(
         for augmentation, rate in in_use(recipe.augment, registered, "model"):
             augmentation.configure(config, rate)
 
-    held = precision if recipe.lora else "fp32"
-    transformer = load_transformer(path, device, configure, poolings, recipe.attention, held)
+    loading_precision = precision if recipe.lora else "fp32"
+    transformer = load_transformer(
+        path, device, configure, poolings, recipe.attention, loading_precision
+    )
     if recipe.lora:
         add_adapter(transformer.adapted, path, recipe.lora, seed)
     elif is_adapted(transformer.adapted):

@@ -17,6 +17,7 @@ from mirrorbench.runs.environment import package_version
 from mirrorbench.storage.files import cache_root
 
 if TYPE_CHECKING:
+    from mirrorbench.data.cards import Card
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.workspace import Workspace
 
@@ -71,11 +72,14 @@ def devices() -> list[str]:
 
     from mirrorbench.core.devices import describe, gpu_count, pick_device
 
-    best = pick_device("auto")
     names = [f"cuda:{n}" for n in range(gpu_count())]
-    names += ["mps"] if torch.backends.mps.is_available() else []
-    usable = [torch.device(name) for name in (*names, "cpu")]
-    return [f"{d}: {describe(d)}" for d in sorted(usable, key=lambda d: d.type != best.type)]
+    if torch.backends.mps.is_available():
+        names.append("mps")
+    names.append("cpu")
+    usable = [torch.device(name) for name in names]
+    default = pick_device("auto")
+    usable.sort(key=lambda device: device.type != default.type)
+    return [f"{device}: {describe(device)}" for device in usable]
 
 
 def writable(folder: Path) -> bool:
@@ -84,6 +88,7 @@ def writable(folder: Path) -> bool:
 
 
 def _existing(folder: Path) -> Path:
+    """Return a folder, or its nearest parent that exists."""
     return next(parent for parent in (folder, *folder.parents) if parent.exists())
 
 
@@ -91,19 +96,28 @@ def folders(data: DataStore) -> dict[str, dict[str, Any]]:
     """Return path, size and free space in bytes of the data store, the cache, and the hub's own cache."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
+    paths = {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}
     entries = {}
-    for name, path in {"data": data.root, "cache": cache_root(), "hub": Path(HF_HUB_CACHE)}.items():
-        used = 0
-        for file in path.rglob("*") if path.is_dir() else ():
-            # Files of the hub's cache are links to blobs: each blob counts once.
-            with suppress(OSError):  # removed by another process
-                used += file.stat().st_size if file.is_file() and not file.is_symlink() else 0
+    for name, path in paths.items():
         entries[name] = {
             "path": str(path),
-            "bytes": used,
+            "bytes": _size(path),
             "free": shutil.disk_usage(_existing(path)).free,
         }
     return entries
+
+
+def _size(folder: Path) -> int:
+    """Return the bytes of the files in a folder; 0 if it does not exist."""
+    if not folder.is_dir():
+        return 0
+    size = 0
+    for file in folder.rglob("*"):
+        with suppress(OSError):  # removed by another process
+            # Files of the hub's cache are links to blobs: each blob counts once.
+            if file.is_file() and not file.is_symlink():
+                size += file.stat().st_size
+    return size
 
 
 def hub(offline: bool) -> str:
@@ -111,30 +125,35 @@ def hub(offline: bool) -> str:
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
-    if offline or is_offline_mode():
-        return f"not asked ({'--offline' if offline else 'HF_HUB_OFFLINE'})"
+    if offline:
+        return "not asked (--offline)"
+    if is_offline_mode():
+        return "not asked (HF_HUB_OFFLINE)"
     api = HfApi()
     try:
         api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
     except Exception as error:  # network layers raise many types
-        first = (str(error).strip().splitlines() or [""])[0]
-        return without_credentials(
-            f"{api.endpoint} not reachable ({type(error).__name__}: {first[:80]})"
-        )
+        lines = str(error).strip().splitlines()
+        first_line = lines[0] if lines else ""
+        reason = f"{type(error).__name__}: {first_line[:80]}"
+        return without_credentials(f"{api.endpoint} not reachable ({reason})")
     return without_credentials(f"{api.endpoint} reachable")
 
 
 def missing_data(data: DataStore) -> dict[str, list[str]]:
     """Return the tasks of each suite whose data files are not all present."""
     cards = builtin_cards()
-    return {
-        suite: [
-            task
-            for task in tasks
-            if task in cards and set(data.status(cards[task]).values()) - {"present"}
+    incomplete_tasks = {}
+    for suite, tasks in builtin_suites().items():
+        incomplete_tasks[suite] = [
+            task for task in tasks if task in cards and not _is_complete(cards[task], data)
         ]
-        for suite, tasks in builtin_suites().items()
-    }
+    return incomplete_tasks
+
+
+def _is_complete(card: Card, data: DataStore) -> bool:
+    """Return whether all data files of a card are present."""
+    return all(status == "present" for status in data.status(card).values())
 
 
 @hookimpl
@@ -144,24 +163,30 @@ def register_tools(register: Register) -> None:
 
 
 def examine_installation(workspace: Workspace) -> dict[str, Any]:
-    """Report versions, devices, folders, plugins and missing data; ``problems`` lists what every command needs."""
-    data, plugins, offline = workspace.data, workspace.plugins, workspace.folders.offline
-    packages, used_folders = {name: package_version(name) for name in _NEEDED}, folders(data)
+    """Report versions, devices, folders, plugins and missing data.
+
+    ``problems`` lists what keeps every command from working.
+    """
+    packages = {name: package_version(name) for name in _NEEDED}
     python = f"{platform.python_version()} on {platform.platform()}"
+    extras = {name: package_version(package) for name, (package, _) in EXTRAS.items()}
+    folder_entries = folders(workspace.data)
+    listing = workspace.plugins.listing()
+    plugins = [row for row in listing if row["distribution"] != "built in"]
+    variables = {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES}
+
     problems = [f"{name} is not installed" for name, version in packages.items() if not version]
-    problems += [
-        f"the folder {f['path']} cannot be written"
-        for f in used_folders.values()
-        if not writable(Path(f["path"]))
-    ]
+    for entry in folder_entries.values():
+        if not writable(Path(entry["path"])):
+            problems.append(f"the folder {entry['path']} cannot be written")
     return {
         "versions": {"mirrorbench": __version__, "python": python, **packages},
-        "extras": {name: package_version(package) for name, (package, _) in EXTRAS.items()},
+        "extras": extras,
         "devices": devices(),
-        "folders": used_folders,
-        "hub": hub(offline),
-        "plugins": [row for row in plugins.listing() if row["distribution"] != "built in"],
-        "missing": missing_data(data),
-        "environment": {name: without_credentials(os.environ.get(name, "")) for name in VARIABLES},
+        "folders": folder_entries,
+        "hub": hub(workspace.folders.offline),
+        "plugins": plugins,
+        "missing": missing_data(workspace.data),
+        "environment": variables,
         "problems": problems,
     }
