@@ -45,10 +45,12 @@ class PostRef:
     """Checksum of ``stored``."""
 
     def identity(self) -> list[Any]:
-        """Return the settings that determine it, beside the encoder and its readout."""
+        """Return the settings that determine the transformation, beside the encoder and its readout."""
         content = self.corpus.sha256 if self.corpus else self.checksum
-        of_type = [self.transformation.type] if self.transformation.type else []
-        return [self.transformation.name, self.transformation.number, content, *of_type]
+        settings = [self.transformation.name, self.transformation.number, content]
+        if self.transformation.type:
+            settings.append(self.transformation.type)
+        return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +81,8 @@ class ModelRef:
     code: str = ""
     """Checksum of the plugin files that have a part in it; empty without such files."""
     posts: tuple[tuple[str, PostRef], ...] = ()
-    """Transformations of its vectors, by language; under ``""`` to all. No part of ``identity``: rows that differ in it
-    alone share the model and its vectors."""
+    """Transformations of its vectors by language; ``""`` stands for all languages. They are not part of ``identity``:
+    rows that differ in nothing else share the model and its vectors."""
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that determine the weights."""
@@ -88,7 +90,8 @@ class ModelRef:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
-            return {"system": self.spec.backbone, "fingerprint": self.fingerprint, **self._files}
+            system = {"system": self.spec.backbone, "fingerprint": self.fingerprint}
+            return {**system, **self._files}
         identity: dict[str, Any] = {"backbone": self.fingerprint, **self._files}
         if self.traits.pads:
             identity["equal_lengths"] = True
@@ -118,9 +121,9 @@ class ModelRef:
     @property
     def weights(self) -> str:
         """The fingerprint, together with that of the plugin files: what tells two versions of a model apart."""
-        return (
-            digest({"weights": self.fingerprint, **self._files}) if self.code else self.fingerprint
-        )
+        if not self.code:
+            return self.fingerprint
+        return digest({"weights": self.fingerprint, **self._files})
 
     @property
     def key(self) -> str:
@@ -134,10 +137,8 @@ class ModelRef:
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
         """Corpora of all its tunings and transformations."""
-        refs = [
-            *(model.corpus for model in self.with_members()),
-            *(post.corpus for _, post in self.posts),
-        ]
+        refs = [model.corpus for model in self.with_members()]
+        refs += [post.corpus for _, post in self.posts]
         return tuple(dict.fromkeys(ref for ref in refs if ref))
 
 
@@ -162,13 +163,14 @@ class Cell:
     limit: int = 0
     """Number of items of the task that are scored, from the first on; 0 for all."""
     name: str = ""
-    """What the user calls the encoder, no part of ``identity``; empty for rows with the papers' names."""
+    """The user's name of the encoder, not part of ``identity``; empty for rows with the papers' names."""
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that determine the cell's numbers."""
+        readout = self.pooling.identity if self.pooling else None
         identity = {
             "weights": self.model.identity(),
-            "readout": self.pooling.identity if self.pooling else None,
+            "readout": readout,
             "precision": self.precision,
             "task": self.task,
             "task_version": self.task_version,
@@ -178,7 +180,7 @@ class Cell:
             "computation": COMPUTATION,
         }
         if self.model.posts:
-            identity["post"] = self._post()
+            identity["post"] = self._post_identities()
         if self.limit:
             identity["limit"] = self.limit
         if any(corpus.parts for corpus in self.model.corpora):
@@ -186,7 +188,7 @@ class Cell:
             identity["overlap"] = "parts"
         return identity
 
-    def _post(self) -> dict[str, Any]:
+    def _post_identities(self) -> dict[str, Any]:
         return {language: post.identity() for language, post in self.model.posts}
 
     @property
@@ -196,26 +198,29 @@ class Cell:
 
     def to_json(self) -> dict[str, Any]:
         """Return the ``cell`` object of a result file."""
-        recipe = self.model.recipe
-        corpora = self.model.corpora
+        recipe = None
+        if self.model.recipe:
+            recipe = self.model.recipe.to_json()
         corpus = None
+        corpora = self.model.corpora
         if corpora:
             first = corpora[0]
             corpus = {"name": first.name, "sha256": first.sha256, "n": first.n}
+        precision = {"tuning": self.model.precision or None, "encoding": self.precision}
         cell = {
             "spec": str(self.spec),
             "method": self.model.method,
-            "recipe": recipe.to_json() if recipe else None,
+            "recipe": recipe,
             "corpus": corpus,
             "seed": self.seed,
             "task": self.task,
             "level": self.level,
             "protocol": self.protocol,
-            "precision": {"tuning": self.model.precision or None, "encoding": self.precision},
+            "precision": precision,
             "computation": COMPUTATION,
         }
         if self.model.posts:
-            cell["post"] = self._post()
+            cell["post"] = self._post_identities()
         if self.name:
             cell["name"] = self.name
         return cell

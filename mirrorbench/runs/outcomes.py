@@ -33,7 +33,7 @@ class Failure:
     full: bool = False
     """Whether a device had no memory left for it."""
     traceback: str = field(default="", compare=False, repr=False)
-    """Of an error of a plugin or a library."""
+    """Traceback of an error of a plugin or a library; empty for other errors."""
 
     @classmethod
     def of(
@@ -43,27 +43,19 @@ class Failure:
 
         A process that lost its device raises a ``DeviceError`` instead.
         """
-        if lost := lost_device(error):
-            raise lost from error
+        device_error = lost_device(error)
+        if device_error:
+            raise device_error from error
+        hint = ""
+        lacks: tuple[Lack, ...] = ()
         if isinstance(error, MirrorbenchError):
-            return cls(
-                spec,
-                task,
-                error.message,
-                error.hint,
-                seed,
-                error.lacks,
-                out_of_memory(error),
-                traceback_of(error),
-            )
-        return cls(
-            spec,
-            task,
-            describe(error),
-            seed=seed,
-            full=out_of_memory(error),
-            traceback=traceback_of(error),
-        )
+            reason = error.message
+            hint = error.hint
+            lacks = error.lacks
+        else:
+            reason = describe(error)
+        full = out_of_memory(error)
+        return cls(spec, task, reason, hint, seed, lacks, full, traceback_of(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +77,13 @@ class CellOutcome:
 
 def predictions_of(scores: Scores) -> Predictions:
     """Return the arrays that are stored beside a result, as ``read_predictions`` returns them."""
-    arrays = {
-        "ids": np.array(scores.ids),
-        "scores": scores.scores,
-        "gold": scores.gold,
-        **{name: np.asarray(values) for name, values in scores.extra.items()},
-    }
+    arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold}
+    for name, values in scores.extra.items():
+        arrays[name] = np.asarray(values)
     if without_texts():  # an id may be a word, a prediction a name
         arrays["ids"] = np.array([hidden_id(str(item)) for item in scores.ids])
-        for name in ("predicted", "found"):
-            arrays.pop(name, None)
+        arrays.pop("predicted", None)
+        arrays.pop("found", None)
     return arrays
 
 
@@ -121,7 +110,7 @@ Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encod
 
 
 class Reporter:
-    """Receives the events of a run, in order and from one thread; this one ignores them, subclasses use some."""
+    """Receives the events of a run, in order and from one thread. This class ignores them; subclasses use some."""
 
     def begin(self, cells: int) -> None:
         """Note that a plan of so many cells is about to be computed."""
@@ -130,7 +119,7 @@ class Reporter:
         """Note that a stage of work on ``of`` begins, with ``total`` units."""
 
     def advance(self, n: int) -> None:
-        """``n`` more units of the stage are done."""
+        """Note that ``n`` more units of the stage are done."""
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """Note that a cell is stored, or was found in the store."""
@@ -139,4 +128,4 @@ class Reporter:
         """Note that a cell, or a row of cells, could not be computed."""
 
     def note(self, message: str) -> None:
-        """Take a message that stops nothing."""
+        """Receive a message for the user that is not an error."""

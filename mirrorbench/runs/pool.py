@@ -1,9 +1,9 @@
-"""A pool of processes on this machine, one for each GPU, on the CPU as many as requested.
+"""A pool of processes on this machine: one for each GPU, or as many as requested on the CPU.
 
-A group that was lost with its worker, or for which a GPU had no memory, goes to another slot: a GPU, or a process on
-the CPU. A GPU that a new process cannot use is retired at once. A later failure of a GPU may be the fault of the group
-that it computes: a new process takes over, and a slot is retired if it lost two groups that no other slot lost, with no
-result between them.
+A slot is a GPU, or a process on the CPU. A group that was lost with its worker, or for which a GPU had no memory, goes
+to another slot. A GPU that a new process cannot use is retired at once. A later failure of a GPU may be the fault of
+the group that it computes: a new process takes over, and the slot is retired if it lost two groups that no other slot
+lost, with no result between them.
 """
 
 from __future__ import annotations
@@ -47,17 +47,18 @@ class _UnusableError(DeviceError):
 @contextmanager
 def _defaults(**variables: str) -> Iterator[None]:
     """Set environment variables for processes started inside, unless the user has set them."""
-    ours = variables.keys() - os.environ.keys()
-    os.environ.update({name: variables[name] for name in ours})
+    unset_names = variables.keys() - os.environ.keys()
+    for name in unset_names:
+        os.environ[name] = variables[name]
     try:
         yield
     finally:
-        for name in ours:
+        for name in unset_names:
             del os.environ[name]
 
 
 UNGUARDED_SCRIPT = 78
-"""Exit code of a worker that is asked to start workers while it imports the script of the user."""
+"""Exit code of a worker that is asked to start workers itself while it imports the script of the user."""
 
 
 @hookimpl
@@ -69,7 +70,8 @@ def register_executors(register: Register) -> None:
 def execute(job: Job) -> Iterator[CellOutcome]:
     """Compute a job in a process for each of its devices."""
     if getattr(current_process(), "_inheriting", False):
-        # This process is a worker that imports the user's script, whose call brought it here. It cannot start others.
+        # This process is a worker that is importing the user's script, which calls this function again.
+        # A worker cannot start others.
         os._exit(UNGUARDED_SCRIPT)
     devices = worker_devices(job)
     job.share()
@@ -82,9 +84,8 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
     After each group the worker sends whether it was computed; if not, another run has its lease. A signal ends the
     worker at once, since an exception raised there could be lost in code that ignores exceptions; the pool cleans up.
     """
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # for systems that cannot block the signal in a new process
+    # For systems that cannot block the signal in a new process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     with suppress(EOFError, ConnectionError):  # the pool is gone
         try:
             runner = runner_of(context, pipe.send)
@@ -96,18 +97,17 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
                 pipe.send(outcomes is not None)
         except DeviceError as error:
             pipe.send(error)
-            os._exit(1)  # clearing up would ask the lost GPU
+            os._exit(1)  # a normal exit would call the lost GPU
 
 
 def _enter_device(runner: Runner) -> None:
-    """Open the GPU of a worker; ``_UnusableError`` if it is missing or cannot be used."""
+    """Open the GPU of a worker; raise an ``_UnusableError`` if it is missing or cannot be used."""
     try:
         _ = runner.loader
-    except (UsageError, RuntimeError) as error:
-        message, hint = (
-            (error.message, error.hint) if isinstance(error, UsageError) else (str(error), "")
-        )
-        raise _UnusableError(message, hint) from error
+    except UsageError as error:
+        raise _UnusableError(error.message, error.hint) from error
+    except RuntimeError as error:
+        raise _UnusableError(str(error)) from error
 
 
 @dataclass
@@ -122,9 +122,9 @@ class _Worker:
     group: CellGroup = ()
     cells: CellGroup = ()
     full: list[CellOutcome] = field(default_factory=list)
-    """Failures of cells for want of memory."""
+    """Failures of cells for lack of memory."""
     lost: DeviceError | None = None
-    """Error for which the process is about to end."""
+    """The error that is about to end the process."""
     ended: bool = False
 
 
@@ -135,11 +135,13 @@ class _Record:
     slots: Counter[str] = field(default_factory=Counter)
     outcomes: list[CellOutcome] = field(default_factory=list)
     full: bool = False
-    """Whether the last loss was for want of memory, so that the same slot need not be tried again."""
+    """Whether the last loss was for lack of memory, so that the same slot need not be tried again."""
 
     def is_final(self, slots: set[str]) -> bool:
-        """Whether the group is not tried again at any of the remaining slots."""
-        return slots <= self.slots.keys() if self.full else self.slots.total() > RETRIES
+        """Return whether the group is not tried again at any of the remaining slots."""
+        if self.full:
+            return slots <= self.slots.keys()
+        return self.slots.total() > RETRIES
 
 
 class Pool:
@@ -150,12 +152,13 @@ class Pool:
         self.devices = devices
         self.waiting = deque(job.groups)
         self.lost: list[CellGroup] = []
-        self.records: defaultdict[str, _Record] = defaultdict(_Record)  # by the model's key
-        self.suspects: defaultdict[str, set[str]] = defaultdict(
-            set
-        )  # keys that a slot lost, with no result since
+        # By the model's key.
+        self.records: defaultdict[str, _Record] = defaultdict(_Record)
+        # By slot: keys of the models that it lost since its last result.
+        self.suspects: defaultdict[str, set[str]] = defaultdict(set)
         self.slots: set[str] = set()
-        self.passed_over = 0  # consecutive groups leased by another run
+        # Consecutive groups leased by another run.
+        self.n_leased = 0
         self.noted = False
 
     def run(self) -> Iterator[CellOutcome]:
@@ -163,10 +166,9 @@ class Pool:
         workers: list[_Worker] = []
         try:
             for number, device in enumerate(self.devices, 1):
-                workers.append(
-                    self._start(device, device if device.startswith("cuda") else f"worker {number}")
-                )
-                self.slots.add(workers[-1].slot)
+                slot = device if device.startswith("cuda") else f"worker {number}"
+                workers.append(self._start(device, slot))
+                self.slots.add(slot)
             self.job.reporter.stage("computing", f"in {len(workers)} processes")
             while True:
                 for worker in workers:
@@ -177,10 +179,11 @@ class Pool:
                     return
                 ready = wait(pipes)
                 for number, worker in enumerate(workers):
-                    if worker.pipe in ready:
-                        yield from self._receive(worker)
-                        if worker.ended and worker.slot in self.slots:
-                            workers[number] = self._start(worker.device, worker.slot)
+                    if worker.pipe not in ready:
+                        continue
+                    yield from self._receive(worker)
+                    if worker.ended and worker.slot in self.slots:
+                        workers[number] = self._start(worker.device, worker.slot)
         finally:
             self._end(workers)
 
@@ -200,8 +203,9 @@ class Pool:
         ours, theirs = spawning.Pipe()
         context = replace(self.job.context.on(device), share=1 / self.devices.count(device))
         process = spawning.Process(target=serve, args=(theirs, context), daemon=True)
-        resource_tracker.ensure_running()  # it would start with the first process, and unblock Ctrl-C
-        # While all tune there are more threads than cores, which must sleep while they wait.
+        # The tracker would start with the first process, and unblock Ctrl-C.
+        resource_tracker.ensure_running()
+        # While all workers tune, there are more threads than cores: threads must sleep while they wait.
         threads = max(1, context.threads // len(self.devices))
         with (
             interrupts_blocked(),
@@ -212,50 +216,58 @@ class Pool:
         return _Worker(process, ours, device, slot)
 
     def _assign(self, worker: _Worker) -> None:
-        """Send a group to an idle worker: first groups that were never lost and that no other run computes."""
-        if self.waiting and self.passed_over < len(self.waiting):
-            cells = self.waiting.popleft()
-        elif suitable := [
-            cells for cells in self.lost if not self._has_better_slot(cells, worker.slot)
-        ]:
-            cells = suitable[0]
-            self.lost.remove(cells)
-        elif self.waiting:
-            if not self.noted:
-                self.job.reporter.note(
-                    "another process is computing the remaining cells; waiting for its results"
-                )
-            self.noted = True
-            time.sleep(POLL_SECONDS)
-            self.passed_over = 0
-            cells = self.waiting.popleft()
-        else:
+        """Send the next group to an idle worker, if there is one."""
+        cells = self._next_group(worker.slot)
+        if not cells:
             return
-        worker.group = worker.cells = cells
+        worker.group = cells
+        worker.cells = cells
         worker.full = []
-        with suppress(OSError):  # it died; the closed pipe will show that
-            worker.pipe.send(worker.cells)
+        with suppress(OSError):  # the worker died; the closed pipe will show that
+            worker.pipe.send(cells)
+
+    def _next_group(self, slot: str) -> CellGroup:
+        """Return the next group for a slot; empty if there is none.
+
+        Groups that were never lost and that no other run computes come first, then lost ones, then those that another
+        run computes.
+        """
+        if self.n_leased < len(self.waiting):
+            return self.waiting.popleft()
+        for cells in self.lost:
+            if not self._has_better_slot(cells, slot):
+                self.lost.remove(cells)
+                return cells
+        if not self.waiting:
+            return ()
+        if not self.noted:
+            self.job.reporter.note(
+                "another process is computing the remaining cells; waiting for its results"
+            )
+            self.noted = True
+        time.sleep(POLL_SECONDS)
+        self.n_leased = 0
+        return self.waiting.popleft()
 
     def _has_better_slot(self, cells: CellGroup, slot: str) -> bool:
-        """Whether a group was lost at a slot, but not at every slot."""
+        """Return whether a group was lost at a slot, but not at every slot."""
         slots_of_losses = self.records[cells[0].model.key].slots.keys()
         return slot in slots_of_losses and not self.slots <= slots_of_losses
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
+        """Handle a message of a worker, or its death."""
         try:
             message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
         except (EOFError, OSError):
             yield from self._handle_death(worker)
             return
-        if (
-            isinstance(message, CellOutcome)
-            and isinstance(message.outcome, Failure)
-            and message.outcome.full
-        ):
-            worker.full.append(message)
-        elif isinstance(message, CellOutcome):
+        if isinstance(message, CellOutcome):
+            outcome = message.outcome
+            if isinstance(outcome, Failure) and outcome.full:
+                worker.full.append(message)
+                return
             worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
-            self.passed_over = 0
+            self.n_leased = 0
             self.suspects[worker.slot].clear()
             yield message
         elif isinstance(message, str):
@@ -263,10 +275,11 @@ class Pool:
         elif isinstance(message, DeviceError):
             worker.lost = message
         else:
+            # The worker is done with its group; ``False``: another run has its lease.
             worker.group = ()
             if not message:
                 self.waiting.append(worker.cells)
-                self.passed_over += 1
+                self.n_leased += 1
             elif worker.full:
                 yield from self._return_group(worker, "no memory left there", worker.full)
 
@@ -278,25 +291,32 @@ class Pool:
                 "workers are processes that import your script first, and it starts them again",
                 'Put the call below the line: if __name__ == "__main__":',
             )
-        worker.ended, worker.group, worker.full = True, (), []
-        if isinstance(worker.lost, _UnusableError):
-            self.waiting.extend([worker.cells] if worker.cells else [])
-            self._retire(worker.slot, worker.lost.message, worker.lost)
+        worker.ended = True
+        worker.group = ()
+        worker.full = []
+        lost = worker.lost
+        if isinstance(lost, _UnusableError):
+            if worker.cells:
+                self.waiting.append(worker.cells)
+            self._retire(worker.slot, lost.message, lost)
             yield from self._final_outcomes()
             return
         if not worker.cells:
             return
-        lost, times = worker.lost, self.records[worker.cells[0].model.key].slots.total() + 1
-        cause = lost.message if lost else f"exit code {worker.process.exitcode}"
-        if times <= RETRIES:
+        if lost:
+            cause = lost.message
+            hint = lost.hint
+        else:
+            cause = f"exit code {worker.process.exitcode}"
+            hint = "Exit code -9 most often means that the system is out of memory: try fewer --workers."
+        first = worker.cells[0]
+        n_deaths = self.records[first.model.key].slots.total() + 1
+        if n_deaths <= RETRIES:
             self.job.reporter.note(
-                f"{worker.cells[0].spec}: its worker process died ({cause}); another one tries again"
+                f"{first.spec}: its worker process died ({cause}); another one tries again"
             )
         error = StorageError(
-            f"{times} worker processes died while computing it, the last with {cause}",
-            lost.hint
-            if lost
-            else "Exit code -9 most often means that the system is out of memory: try fewer --workers.",
+            f"{n_deaths} worker processes died while computing it, the last with {cause}", hint
         )
         yield from self._return_group(worker, cause, failed(worker.cells, error))
 
@@ -304,19 +324,25 @@ class Pool:
         self, worker: _Worker, reason: str, outcomes: list[CellOutcome]
     ) -> Iterator[CellOutcome]:
         """Leave the rest of a group to another slot; without one, ``outcomes`` are final."""
-        slot, key = worker.slot, worker.cells[0].model.key
+        slot = worker.slot
+        key = worker.cells[0].model.key
         record = self.records[key]
         record.slots[slot] += 1
-        record.outcomes, record.full = outcomes, bool(worker.full)
+        record.outcomes = outcomes
+        record.full = bool(worker.full)
         self.lost.append(worker.cells)
         self.suspects[slot].add(key)
-        alone = [key for key in self.suspects[slot] if self.records[key].slots.keys() == {slot}]
-        if len(alone) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
-            for key in alone:
-                self.records[key].slots[slot] = (
-                    0  # not counted as a try, but another slot that loses it is not suspect
-                )
-            self._retire(slot, f"it lost {len(alone)} models in a row ({reason})", worker.lost)
+        # Groups that only this slot lost: the slot may be at fault, not the groups.
+        own_losses = [
+            self.records[suspect]
+            for suspect in self.suspects[slot]
+            if self.records[suspect].slots.keys() == {slot}
+        ]
+        if len(own_losses) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
+            for loss in own_losses:
+                # Not counted as a try, but kept as a key: another slot that loses the group is not suspect.
+                loss.slots[slot] = 0
+            self._retire(slot, f"it lost {len(own_losses)} models in a row ({reason})", worker.lost)
         yield from self._final_outcomes()
 
     def _retire(self, slot: str, reason: str, lost: DeviceError | None) -> None:
@@ -329,7 +355,7 @@ class Pool:
         self.job.reporter.note(f"{slot} is not used any more: {reason}")
 
     def _final_outcomes(self) -> Iterator[CellOutcome]:
-        """The outcomes of the lost groups that are not tried again."""
+        """Yield the outcomes of the lost groups that are not tried again."""
         for cells in list(self.lost):
             record = self.records[cells[0].model.key]
             if record.is_final(self.slots):

@@ -1,4 +1,4 @@
-"""The built-in plugins, the values that each hook accepts, and names looked up among them.
+"""The built-in plugins, the checks of what each hook registers, and the lookup of task names.
 
 Modules of packages above this one are named here, not imported: ``load_plugins`` loads them as it loads a plugin.
 """
@@ -54,7 +54,7 @@ BUILTIN_PLUGINS = (
 
 
 SPEC_KEYS = frozenset((*RECIPE_KEYS, *OUTSIDE_KEYS, *POST_KEYS, *POOLING_KEYS))
-"""Keys of encoder specs that are no augmentations."""
+"""Keys of encoder specs other than augmentations."""
 
 
 class Executor(NamedTuple):
@@ -116,11 +116,15 @@ def _add_augmentation(
     if name in SPEC_KEYS and origin not in BUILTIN_PLUGINS:
         raise name_taken("key of encoder specs", name, "mirrorbench", origin)
     augmentation = Augmentation(name, function, on, probability)
-    usable = callable(getattr(function, "configure", None)) if on == "model" else callable(function)
-    if not usable:
-        wanted = "a ModelAugmentation" if on == "model" else "a function"
+    if on == "model":
+        expected = "a ModelAugmentation"
+        is_expected = callable(getattr(function, "configure", None))
+    else:
+        expected = "a function"
+        is_expected = callable(function)
+    if not is_expected:
         kind = type(function).__name__
-        raise PluginError(f"the augmentation {name!r} of {origin} is a {kind}, not {wanted}")
+        raise PluginError(f"the augmentation {name!r} of {origin} is a {kind}, not {expected}")
     registry.add(name, augmentation, origin, description)
 
 
@@ -132,7 +136,10 @@ def _add_executor(
     description: str = "",
     device: Any = None,
 ) -> None:
-    for value in (execute, device or execute):
+    functions = [execute]
+    if device:
+        functions.append(device)
+    for value in functions:
         if not callable(value):
             raise PluginError(
                 f"the executor {name!r} of {origin} is a {type(value).__name__}, not a function"
@@ -167,7 +174,8 @@ def _add_encoder(
 
 
 def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
-    for source in load_cards(Path(task)) if isinstance(task, str | Path) else (task,):
+    sources = load_cards(Path(task)) if isinstance(task, str | Path) else [task]
+    for source in sources:
         added = as_task(source, registry.kinds)
         # The built-in suite of a single task has its name, as wic has.
         if added.name in builtin_suites() and origin not in BUILTIN_PLUGINS:
@@ -176,15 +184,19 @@ def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
 
 
 def _add_corpus(registry: Registry[Any], origin: str, corpus: Any) -> None:
-    ready = isinstance(corpus, Card | GeneratedCorpus)
-    if not ready and not isinstance(corpus, str | Path):
+    corpora: Sequence[Card | GeneratedCorpus]
+    if isinstance(corpus, Card | GeneratedCorpus):
+        corpora = [corpus]
+    elif isinstance(corpus, str | Path):
+        corpora = load_cards(Path(corpus))
+    else:
         kind = type(corpus).__name__
         raise PluginError(
             f"{origin} registers a corpus that is a {kind}",
             "Register a Card, the path of one, or a GeneratedCorpus.",
         )
-    for card in (corpus,) if ready else load_cards(Path(corpus)):
-        registry.add(card.name, card, origin, card.title)
+    for added in corpora:
+        registry.add(added.name, added, origin, added.title)
 
 
 def _add_paper(
@@ -222,8 +234,9 @@ HOOKS = {
 
 def cards(plugins: Plugins) -> dict[str, Card]:
     """Return the cards of all registered tasks and corpora, by name."""
-    known = (getattr(entry.value, "card", None) for entry in plugins.tasks)
-    return {c.name: c for c in (*known, *plugins.corpora.by_name().values()) if isinstance(c, Card)}
+    candidates = [getattr(entry.value, "card", None) for entry in plugins.tasks]
+    candidates += plugins.corpora.by_name().values()
+    return {card.name: card for card in candidates if isinstance(card, Card)}
 
 
 def load_plugins(discover: bool = True) -> Plugins:
@@ -238,7 +251,7 @@ def plugins() -> Plugins:
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
-    """Task names with suites expanded, without repeats, in the order given."""
+    """Return task names with suites expanded, without repeats, in the order given."""
     suites = builtin_suites()
     tasks: dict[str, None] = {}
     for name in names:
