@@ -1,7 +1,7 @@
-"""One run, from the names that a user typed to the table: read it from top to bottom.
+"""One run, from the names that a user typed to the table, in the order of its steps.
 
-``spec -> plan -> train -> encode -> score -> store -> leaderboard``. Each step calls one module. Training, encoding,
-scoring and storing are the work of an executor's workers, one group of cells after the other: ``runs.runner``.
+``spec -> plan -> train -> encode -> score -> store -> leaderboard``. Each step calls one module. The workers of an
+executor train, encode, score and store, one group of cells after the other: ``runs.runner``.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from mirrorbench.core.plugins import Plugins
-    from mirrorbench.runs.cells import Cell, CellGroup
+    from mirrorbench.runs.cells import Cell, CellGroup, CorpusRef
     from mirrorbench.runs.compute import Compute
     from mirrorbench.runs.folders import Folders
     from mirrorbench.runs.outcomes import Reporter
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 def encoders_of(encoders: Any, plugins: Plugins, results: Path) -> dict[EncoderSpec, str]:
-    """Resolve the names of encoders: return specs, each with its text, if it was one.
+    """Resolve the names of encoders; return specs with the texts that the user wrote, empty for specs and objects.
 
-    Names that nobody registered are looked up among the labels of the rows stored in ``results``. Objects stand under
-    their names.
+    Names that are not registered are looked up among the labels of the rows stored in ``results``. The spec of an object
+    is its name.
     """
     specs: dict[EncoderSpec, str] = {}
     for encoder in as_several(encoders):
@@ -81,7 +81,7 @@ def make_plan(
 def run(
     plan: Plan, plugins: Plugins, folders: Folders, compute: Compute, reporter: Reporter
 ) -> Leaderboard:
-    """Compute what is not stored of a plan, and build the table."""
+    """Compute the cells of a plan that are not stored yet, and build the table."""
     outcome = execute_plan(plan, plugins, folders, compute, reporter)
     return leaderboard_of(plan, outcome, plugins, folders.results)
 
@@ -95,7 +95,7 @@ def execute_plan(
         reporter.failure(failure)
     stored = find_stored(plan, folders.results, reporter)
     groups = groups_without(stored, plan)
-    # Outcomes come one by one: what is computed is stored, and reported, before the next cell begins.
+    # Outcomes come one by one: each is stored and reported before the next cell begins.
     outcomes = compute_groups(groups, plan, plugins, folders, compute, reporter)
     return collect(plan, stored, outcomes, reporter)
 
@@ -106,7 +106,8 @@ def find_stored(plan: Plan, results: ResultStore, reporter: Reporter) -> dict[Ce
     stored: dict[Cell, Result] = {}
     for cells in plan.groups.values():
         for cell in cells:
-            if result := results.find(cell):
+            result = results.find(cell)
+            if result:
                 stored[cell] = results.restore(cell, result)
                 reporter.cell(cell, stored[cell].main_score, cached=True)
     return stored
@@ -133,10 +134,14 @@ def compute_groups(
     """Hand groups to the executor, whose workers train, encode, score and store; yield outcomes as they come."""
     if not groups:
         return
-    wanted = {ref for cells in groups for cell in cells for ref in cell.model.corpora}
+    refs: set[CorpusRef] = set()
+    for cells in groups:
+        for cell in cells:
+            refs.update(cell.model.corpora)
+    corpora = {ref: corpus for ref, corpus in plan.corpora.items() if ref in refs}
     job = Job(
         tuple(groups),
-        {ref: corpus for ref, corpus in plan.corpora.items() if ref in wanted},
+        corpora,
         WorkerContext.of(plugins, folders, compute),
         compute.options,
         reporter,
@@ -167,7 +172,8 @@ def collect(
                 reporter.failure(item.outcome)
                 continue
             done[item.cell] = item.outcome
-            n_computed += item.computed
+            if item.computed:
+                n_computed += 1
             if item.predictions is not None:
                 predictions[item.cell.id] = item.predictions
             reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)

@@ -1,4 +1,4 @@
-"""Functions and classes that plugins call with the workspace of their hook; each passes the parts of it on."""
+"""Functions and classes that plugins call with the workspace of their hook; each passes on the parts that it needs."""
 
 from __future__ import annotations
 

@@ -38,15 +38,16 @@ class BackboneFiles(Lookups):
 
     Args:
         offline: fetch nothing.
-        look: tries the model in a directory whose type is not known to read as BERT does.
+        look: measures the traits of the model in a directory, if its type is not known to read as BERT does.
     """
 
     def __init__(self, offline: bool, look: Callable[[Path], ModelTraits]) -> None:
         super().__init__()
-        self.offline, self.look = offline, look
+        self.offline = offline
+        self.look = look
 
     def locate(self, spec: EncoderSpec, language: str = "en") -> Path:
-        """Return the directory of a backbone's files, fetched if need be."""
+        """Return the directory of a backbone's files; fetch them if they are missing."""
         key = ("directory", spec.backbone, spec.revision, language)
         return self.once(key, lambda: backbones.locate(spec, language, self.offline))
 
@@ -57,29 +58,32 @@ class BackboneFiles(Lookups):
     def stated_keys(self, spec: EncoderSpec, of_short_names: bool = False) -> dict[str, Value]:
         """Return the keys of the readout that the backbone's files state, of ``tune`` or of sentence-transformers.
 
-        A transformation is none of them: it is of the vectors of just these weights. Tasks read short names as
-        ``backbones.tsv`` says, so that theirs are left out unless ``of_short_names``.
+        A transformation is left out, since it was fitted on the vectors of exactly these weights. Tasks read short names
+        as ``backbones.tsv`` says: for these the keys are empty unless ``of_short_names``.
 
         Raises:
-            NoPoolingError: no keys say what they state, and the spec names no pooling.
+            NoPoolingError: no keys describe what the files state, and the spec names no pooling.
         """
-        known = spec.backbone in backbones.BACKBONES
-        if known and not of_short_names:
+        is_short_name = spec.backbone in backbones.BACKBONES
+        if is_short_name and not of_short_names:
             return {}
-        if own := sentence_transformer_files.own_readout(spec):
-            return {key: value for key, value in own.items() if key != "post"}
+        readout = sentence_transformer_files.own_readout(spec)
+        if readout:
+            return {key: value for key, value in readout.items() if key != "post"}
         local = Path(spec.backbone).expanduser()
-        in_folder = spec.is_path or (local.is_dir() and not known)
-        folder = local if in_folder else self.locate(spec)
+        if spec.is_path or (local.is_dir() and not is_short_name):
+            folder = local
+        else:
+            folder = self.locate(spec)
         try:
             return sentence_transformer_files.keys_of_files(spec, folder)
         except sentence_transformer_files.NoPoolingError:
-            if spec.get("pooling") is None and not known:  # else it is read as a plain transformer
+            if spec.get("pooling") is None and not is_short_name:
                 raise
-            return {}
+            return {}  # it is read as a plain transformer
 
     def dimensions(self, spec: EncoderSpec) -> int:
-        """Return the dimensions of a backbone's vectors; 0 if not known, or if languages have models of their own."""
+        """Return the dimensions of a backbone's vectors; 0 if not known, or if languages have their own models."""
         if has_models_by_language(spec):
             return 0
         try:
@@ -90,6 +94,6 @@ class BackboneFiles(Lookups):
 
 
 def has_models_by_language(spec: EncoderSpec) -> bool:
-    """Return whether languages have backbones of their own under this name."""
-    known = backbones.BACKBONES.get(spec.backbone)
-    return known is not None and bool(known.by_language)
+    """Return whether languages have their own backbones under this name."""
+    backbone = backbones.BACKBONES.get(spec.backbone)
+    return backbone is not None and bool(backbone.by_language)

@@ -27,8 +27,8 @@ class Compute:
     Attributes:
         executor: name of the executor.
         options: of the executor.
-        threads: with which tuning computes on the CPU; 0 for torch's own number.
-        share: of a GPU's memory, for this process.
+        threads: number of threads of tuning on the CPU; 0 for torch's own number.
+        share: share of a GPU's memory for this process, from 0 to 1.
         remarked: kinds of long work on which ``runs.half_precision`` has remarked.
 
     Raises:
@@ -55,37 +55,40 @@ class Compute:
 
     @property
     def deterministic(self) -> bool:
-        """Whether on a GPU only algorithms compute that repeat bit for bit."""
+        """Whether only algorithms that repeat bit for bit are used on a GPU."""
         return self._settings.deterministic
 
     @cached_property
     def device(self) -> torch.device:
-        """The device of this process. Where cells are computed elsewhere, the setting is not about this machine."""
+        """The device of this process. If cells are computed elsewhere, the setting is not about this machine."""
         from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
 
         if self.deterministic:
             use_deterministic_algorithms()
-        asked = self._settings.device
-        if self._device_elsewhere and asked != "cpu":
-            asked = "auto"
-        return pick_device(asked)
+        setting = self._settings.device
+        if self._device_elsewhere and setting != "cpu":
+            setting = "auto"
+        return pick_device(setting)
 
     @cached_property
     def planned_device(self) -> str:
         """The device that computes the cells, here or elsewhere."""
-        elsewhere = self._device_elsewhere
-        return elsewhere(self._settings.device, self.options) if elsewhere else str(self.device)
+        device_elsewhere = self._device_elsewhere
+        if device_elsewhere:
+            return device_elsewhere(self._settings.device, self.options)
+        return str(self.device)
 
     @cached_property
     def precisions(self) -> dict[str, str]:
-        """``fp32``, ``bf16`` or ``fp16`` of ``tuning`` and of ``encoding``, whose default is fp32."""
+        """``fp32``, ``bf16`` or ``fp16`` for ``tuning`` and for ``encoding``, whose default is fp32."""
         import torch
 
         from mirrorbench.core.devices import pick_precision, tuning_precision
 
-        usual = tuning_precision(torch.device(self.planned_device), self._device_elsewhere is None)
+        device = torch.device(self.planned_device)
+        default = tuning_precision(device, self._device_elsewhere is None)
         return {
-            "tuning": pick_precision(self._settings.precision, usual),
+            "tuning": pick_precision(self._settings.precision, default),
             "encoding": pick_precision(self._settings.eval_precision, "fp32"),
         }
 

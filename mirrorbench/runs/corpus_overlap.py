@@ -28,7 +28,7 @@ def corpus_overlap(
 ) -> dict[str, Contamination | MirrorbenchError | None]:
     """Count test items with texts that occur in a corpus or a text file, by task.
 
-    A task that names no texts has ``None``, a task that cannot be read its error.
+    The value is ``None`` for a task that names no texts, and the error for a task that cannot be read.
     """
     if isinstance(corpus, str):
         check_corpus(corpus, plugins.corpora)

@@ -1,4 +1,4 @@
-"""Vectors through the cache: those stored, those encoded now, and transformations fitted on them."""
+"""Vectors through the cache: read them, encode those that are missing, and fit transformations on them."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ from mirrorbench.storage.embedding_cache import EmbeddingCache
 from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
 
 WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
-"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run does again."""
+"""Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run repeats."""
 ONE_CALL = 1_024
-"""Texts in one call of an encoder system on a CPU, which says nothing of its progress before it ends."""
+"""Texts in one call of an encoder system on a CPU, which reports progress only at its end."""
 
 
 class Encoded(NamedTuple):
-    """Stored vectors by pooling, and the work that was done for them now."""
+    """Stored vectors by pooling, and the cost of those encoded now."""
 
     vectors: dict[Pooling | None, EmbeddingCache]
     texts: int
     """Number of inputs that had no vectors yet."""
     seconds: float
-    """Wall-clock time of their encoding, with writing."""
+    """Wall-clock time of their encoding, including writing."""
 
     def to_json(self) -> dict[str, float]:
         """Return counts and speed as results store them; empty where nothing was encoded."""
@@ -80,28 +80,31 @@ class Embedder:
     def encode_missing(
         self,
         encoder: Encoder,
-        wanted: Mapping[Pooling | None, Iterable[TextInput]],
+        inputs_by_pooling: Mapping[Pooling | None, Iterable[TextInput]],
         model: ModelRef,
         precision: str,
     ) -> Encoded:
         """Encode the inputs that have no vectors yet under a pooling.
 
-        ``wanted`` holds inputs by pooling. An input that several poolings miss is read once for all of them.
+        An input that several poolings lack is encoded once for all of them.
         """
-        stored = {pooling: self._stored(encoder, pooling, model, precision) for pooling in wanted}
-        missing = {
-            pooling: dict.fromkeys(stored[pooling].missing(list(inputs)))
-            for pooling, inputs in wanted.items()
-        }
+        stored: dict[Pooling | None, EmbeddingCache] = {}
+        missing: dict[Pooling | None, dict[TextInput, None]] = {}
+        for pooling, inputs in inputs_by_pooling.items():
+            stored[pooling] = self._stored(encoder, pooling, model, precision)
+            missing[pooling] = dict.fromkeys(stored[pooling].missing(list(inputs)))
+        # One pass for each set of poolings that lack the same inputs.
         passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
-        for item in dict.fromkeys(chain.from_iterable(missing.values())):
-            together = tuple(pooling for pooling, items in missing.items() if item in items)
-            passes.setdefault(together, []).append(item)
+        distinct_inputs = dict.fromkeys(chain.from_iterable(missing.values()))
+        for item in distinct_inputs:
+            poolings = tuple(pooling for pooling, items in missing.items() if item in items)
+            passes.setdefault(poolings, []).append(item)
         started = time.perf_counter()
-        for together, inputs in passes.items():
-            into = {pooling: stored[pooling] for pooling in together}
-            self._encode(encoder, inputs, into, model, precision)
-        return Encoded(stored, sum(map(len, passes.values())), time.perf_counter() - started)
+        for poolings, inputs_of_pass in passes.items():
+            caches = {pooling: stored[pooling] for pooling in poolings}
+            self._encode(encoder, inputs_of_pass, caches, model, precision)
+        seconds = time.perf_counter() - started
+        return Encoded(stored, len(distinct_inputs), seconds)
 
     def _stored(
         self, encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str
@@ -118,24 +121,25 @@ class Embedder:
         precision: str,
     ) -> None:
         """Encode inputs under some poolings in one pass, and store their vectors."""
-        # Sorted, so that the same texts make the same batches in whatever order they come.
+        # Sorted, so that the same texts make the same batches whatever their order.
         inputs = sorted(inputs, key=TextInput.key)
         spec = model.spec
         self.reporter.stage("encoding", str(spec), len(inputs), "texts")
         poolings = [pooling for pooling in stored if pooling is not None]
         check_inputs(encoder, inputs, poolings)
         advance = advancing(self.compute, self.reporter, "encoding", precision, len(inputs))
-        size = WRITE_EVERY[device_type(self.compute.device)]
-        if not poolings and device_type(self.compute.device) == "cpu":
+        device = device_type(self.compute.device)
+        size = WRITE_EVERY[device]
+        if not poolings and device == "cpu":
             size = ONE_CALL
-        named = f"the encoder {spec}{defined_at(encoder.encode)}"
+        described = f"the encoder {spec}{defined_at(encoder.encode)}"
         for start in range(0, len(inputs), size):
             chunk = inputs[start : start + size]
             if poolings:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
                 arrays = encoder.encode_pooled(chunk, poolings, advance)
             else:
-                arrays = [check_vectors(encoder.encode(chunk), len(chunk), named)]
+                arrays = [check_vectors(encoder.encode(chunk), len(chunk), described)]
                 advance(len(chunk))
             for cache, array in zip(stored.values(), arrays, strict=True):
                 if cache.dimensions not in (None, array.shape[1]):
@@ -158,44 +162,52 @@ class Embedder:
 
         ``encoder`` returns the vectors before the transformation.
         """
-
-        def fitted(language: str, post: PostRef, corpus: CorpusRef) -> Affine:
-            vectors_key = _vectors_key(encoder, pooling, model, precision)
-            key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
-            stored = self.cache.transformation(key)
-            if stored is not None:
-                affine = Affine(*stored)
-            else:
-                fitted_on = corpora[corpus]
-                inputs = fit_inputs(fitted_on.texts, model, pooling, self.plugins)
-                inputs = [replace(item, language=language) for item in inputs]
-                with naming_lines(fitted_on, self.plugins.corpora.by_name()):
-                    encoded = self.encode_missing(encoder, {pooling: inputs}, model, precision)
-                affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
-                self.cache.save_transformation(key, affine.matrix, affine.bias)
-            return affine
-
         transformations: dict[str, Affine | Taken] = {}
         for language, post in model.posts:
-            if file := post.stored:
+            type_ = post.transformation.type
+            file = post.stored
+            if file:
                 with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
                     transformations[language] = Affine.read(file)
             elif post.corpus is None:
-                transformations[language] = Taken(
-                    post.transformation.number, post.transformation.type
-                )
+                transformations[language] = Taken(post.transformation.number, type_)
             else:
-                affine = fitted(language, post, post.corpus)
-                transformations[language] = replace(affine, type=post.transformation.type)
+                corpus = corpora[post.corpus]
+                affine = self._fitted(encoder, model, pooling, precision, language, post, corpus)
+                transformations[language] = replace(affine, type=type_)
         return transformations
+
+    def _fitted(
+        self,
+        encoder: Encoder,
+        model: ModelRef,
+        pooling: Pooling | None,
+        precision: str,
+        language: str,
+        post: PostRef,
+        corpus: Corpus,
+    ) -> Affine:
+        """Return the transformation of a language from the cache, or fit it on a corpus now."""
+        vectors_key = _vectors_key(encoder, pooling, model, precision)
+        key = digest({"vectors": vectors_key, "language": language, "post": post.identity()})
+        stored = self.cache.transformation(key)
+        if stored is not None:
+            return Affine(*stored)
+        inputs = fit_inputs(corpus.texts, model, pooling, self.plugins)
+        inputs = [replace(item, language=language) for item in inputs]
+        with naming_lines(corpus, self.plugins.corpora.by_name()):
+            encoded = self.encode_missing(encoder, {pooling: inputs}, model, precision)
+        affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
+        self.cache.save_transformation(key, affine.matrix, affine.bias)
+        return affine
 
 
 def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str) -> str:
     """Return the name in the cache of the vectors of an encoder."""
-    read = pooling.identity if pooling else model.spec.backbone
+    readout = pooling.identity if pooling else model.spec.backbone
     parts = {
         "encoder": encoder.fingerprint,
-        "readout": read,
+        "readout": readout,
         "precision": precision,
         "computation": COMPUTATION,
     }
@@ -207,14 +219,13 @@ def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, pre
 def fit_inputs(
     texts: Sequence[str], model: ModelRef, pooling: Pooling | None, plugins: Plugins
 ) -> list[TextInput]:
-    """Distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
-    of_target = pooling is not None and pooling.of_target
-    pairs = plugins.methods[model.method].pairs if model.recipe else None
-    if not of_target and pairs not in OF_TWO:
-        return [TextInput(text) for text in dict.fromkeys(texts)]
-    plain = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
-    maker = PairMaker(plain, np.random.default_rng(0), "", "paper", {})
-    made = (
-        pairs(texts, maker) if pairs in OF_TWO else words_in_context(texts, maker)
-    )  # as MirrorWiC: paper 2, 3.1
-    return list(dict.fromkeys([*made.left, *made.right]))
+    """Return the distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
+    pair_function = plugins.methods[model.method].pairs if model.recipe else None
+    if pair_function not in OF_TWO:
+        if pooling is None or not pooling.of_target:
+            return [TextInput(text) for text in dict.fromkeys(texts)]
+        pair_function = words_in_context  # as MirrorWiC: paper 2, 3.1
+    unaugmented = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
+    maker = PairMaker(unaugmented, np.random.default_rng(0), "", "paper", {})
+    pairs = pair_function(texts, maker)
+    return list(dict.fromkeys([*pairs.left, *pairs.right]))

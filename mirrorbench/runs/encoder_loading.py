@@ -336,7 +336,7 @@ def tune_model(
     texts: Sequence[str] = corpus.texts
     held_out: Sequence[str] = corpus.held_out
     if recipe is None or model.path is None:
-        raise TuningError(f"{model.spec} is nothing to tune")
+        raise TuningError(f"{model.spec} cannot be tuned")
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
     held_out_pairs = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)

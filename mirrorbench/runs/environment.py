@@ -29,13 +29,16 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
     """Return the ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
     from mirrorbench.core.devices import describe, describe_gpu
 
+    packages = {}
+    for name in _IN_RESULTS:
+        installed = package_version(name)
+        if installed:
+            packages[name] = installed
     return {
         "mirrorbench": __version__,
         "python": platform.python_version(),
         "platform": platform.platform(),
-        "packages": {
-            name: installed for name in _IN_RESULTS if (installed := package_version(name))
-        },
+        "packages": packages,
         "device": str(device),
         "device_name": describe(device),
         "git": _commit(),
@@ -53,12 +56,13 @@ def package_version(name: str) -> str:
 
 @cache
 def _commit() -> str | None:
+    """Return the commit of a checkout of this package; ``None`` for an installed package."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None
     command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
-        out = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
-    return out.stdout.strip() or None
+    return process.stdout.strip() or None

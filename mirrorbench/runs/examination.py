@@ -1,7 +1,7 @@
-"""What is found out of models before planning: where they are, how they are read, what a trial shows of them.
+"""Examine models before planning: where they are, how they are read, and what a trial shows.
 
-A plan is made from the outcome alone. Models are located, and fetched if need be; their tokenizers and, where no list
-knows their type, their first layers are tried; encoder systems are opened.
+A plan is made only from the outcome. Models are located, and fetched if they are missing; their tokenizers and, if no
+list contains their type, their first layers are tried; encoder systems are opened.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class ExaminedModel:
 
     Attributes:
         untuned: the backbone as it is, or the encoder system.
-        pooling: of its vectors; ``None`` for an encoder system.
-        recipe: of its tuning; ``None`` where nothing is tuned.
+        pooling: the pooling of its vectors; ``None`` for an encoder system.
+        recipe: the recipe of its tuning; ``None`` if nothing is tuned.
         reads_pairs: whether it scores pairs of texts, and has no vectors.
     """
 
@@ -54,7 +54,7 @@ class ExaminedModel:
 
 
 class ModelKey(NamedTuple):
-    """What decides the model of a row: the row, and the texts that it reads."""
+    """The row and the properties of its texts that determine its model."""
 
     row: EncoderSpec
     level: str
@@ -64,13 +64,13 @@ class ModelKey(NamedTuple):
 
 @dataclass(frozen=True)
 class Examined:
-    """What is known of the models of a request.
+    """The outcome of the examination of a request's models.
 
     Attributes:
         models: the model of each row and kind of text, or the error that its examination raised.
-        rows: of the table, each with the levels of the tasks on which it is evaluated.
-        names: what the user calls some of the rows.
         systems: encoder systems that were opened, for the run.
+        rows: rows of the table, each with the levels of the tasks on which it is evaluated.
+        names: the user's names of some of the rows.
     """
 
     models: Mapping[ModelKey, ExaminedModel | BaseException]
@@ -87,17 +87,17 @@ class Examined:
 
 
 class Examiner:
-    """Finds out what planning has to know of models.
+    """Examines models for planning.
 
     Args:
         plugins: with encoders, methods, poolings, tasks.
-        folders: the cache, which remembers trials, and whether models may be fetched.
+        folders: the cache, which keeps the outcomes of trials, and whether models may be fetched.
         compute: device and precisions.
         reporter: receives progress.
-        corpora: of the plan.
+        corpora: the corpora of the plan.
 
     Attributes:
-        files: of backbones.
+        files: files of backbones.
         systems: encoder systems opened so far.
     """
 
@@ -120,14 +120,14 @@ class Examiner:
 
     @cached_property
     def _loader(self) -> EncoderLoader:
-        """Return the loader of encoder systems. It is made for the first one, since it enters the GPU."""
+        """The loader of encoder systems. It is created for the first system, since it enters the GPU."""
         return EncoderLoader(self.plugins, self.folders, self.compute, self.reporter, self.systems)
 
     def examine(self, request: Request, tasks: Sequence[Task]) -> Examined:
         """Examine the models of all rows of a request.
 
         Raises:
-            UsageError: a row is wrong, and must be in the table. The models after it are not looked at.
+            UsageError: a row that must be in the table is wrong. The models after it are not examined.
         """
         requested = RequestedRows(request, tasks, self.plugins, self.files, self.corpora)
         rows = requested.levels()
@@ -140,12 +140,16 @@ class Examiner:
         return Examined(models, self.systems, rows, requested.names())
 
     def examine_row(self, request: Request, row: EncoderSpec, purpose: Purpose) -> Examined:
-        """Examine the models of one row, which has no tasks; errors are as of ``examine``."""
+        """Examine the models of one row without tasks; errors are those of ``examine``."""
         models = {key: self._outcome(request, key) for key in _keys_of(row, purpose)}
         return Examined(models, self.systems)
 
     def _outcome(self, request: Request, key: ModelKey) -> ExaminedModel | BaseException:
-        """Return a model, or the error of its examination; raise a ``UsageError`` about a row that must be in the table."""
+        """Return a model, or the error of its examination.
+
+        Raises:
+            UsageError: a row that must be in the table is wrong.
+        """
         try:
             return self._model(request, key)
         except (Exception, SystemExit) as error:  # plugins may raise anything
@@ -156,8 +160,8 @@ class Examiner:
     def _model(self, request: Request, key: ModelKey) -> ExaminedModel:
         if key.row in request.objects:
             return self._object(request, key.row)
-        tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
-        spec, _ = split_post(key.row, tuned)
+        is_tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
+        spec, _ = split_post(key.row, is_tuned)
         if spec.backbone in self.plugins.encoders or self.plugins.methods[spec.method].create:
             return self._system(request, spec, key.language)
         return self._transformer(request, spec, key)
@@ -171,7 +175,7 @@ class Examiner:
         return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))
 
     def _system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
-        """Open an encoder system, or the encoder that a method makes of a backbone without tuning it."""
+        """Open an encoder system, or the encoder that a method creates from a backbone without tuning."""
         precision = request.precision_of("encoding", self.compute.precisions)
         path: Path | None = None
         if spec.backbone in self.plugins.encoders:
@@ -213,9 +217,9 @@ class Examiner:
         return ExaminedModel(untuned, pooling, recipe if method.tunes else None)
 
     def _code(self, registered_parts: Sequence[tuple[str, str]]) -> str:
-        """Return the checksum of the plugin files that registered parts; empty if no file did.
+        """Return the checksum of the plugin files that registered some parts; empty if no file did.
 
-        ``registered_parts``: the hook and the name of each.
+        ``registered_parts``: the hook and the name of each part.
         """
         checksums = {self.plugins.checksum_of_file(hook, name) for hook, name in registered_parts}
         checksums.discard("")
@@ -223,7 +227,7 @@ class Examiner:
 
 
 def _keys_of(row: EncoderSpec, purpose: Purpose) -> list[ModelKey]:
-    """Return the keys of a row's models: one for each language that has a backbone of its own."""
+    """Return the keys of a row's models: one for each language that has its own backbone."""
     return [
         ModelKey(row, purpose.level, language, purpose.max_length)
         for language in purpose.languages_of_models(row)

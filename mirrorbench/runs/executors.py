@@ -1,8 +1,8 @@
 """Executors: the interface of jobs and workers, and ``local``, which computes in this process.
 
 An executor (hook ``register_executors``) is a function from a ``Job`` to the outcomes of its cells. It hands each group
-of cells to a worker in any process, which calls ``compute``: that takes the group's lease and stores the results before
-it returns. So results do not depend on the executor, and a worker that dies loses one group at most.
+of cells to a worker in any process, which calls ``compute``. ``compute`` takes the group's lease and stores the results
+before it returns, so results do not depend on the executor, and a worker that dies loses one group at most.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ RETRIES = 2
 
 @dataclass(frozen=True)
 class Job:
-    """The groups of cells that an executor computes, and what it needs for that.
+    """The groups of cells that an executor computes, and what it needs to compute them.
 
     Attributes:
         groups: cells that share their model, each group for one worker.
         corpora: the strings to tune on.
         context: the argument of ``compute`` for workers.
         options: ``workers``, ``address``, and the options after the executor's name; ``known`` refuses unknown ones.
-        reporter: reports progress.
-        plugins: of this process.
-        folders: of the run.
+        reporter: receives progress and notes.
+        plugins: those of this process.
+        folders: those of the run.
         compute: the device of this process.
         systems: the encoder systems that this process has opened.
     """
@@ -78,13 +78,14 @@ class Job:
         for key, value in self.options.items():
             if key not in defaults:
                 raise unknown_name("executor option", key, list(defaults))
-            want = type(defaults[key])
-            if (
-                want in (str, float) and type(value) is int
-            ):  # a name of digits, or a whole number for a float
-                value = want(value)
-            if type(value) is not want:
-                raise UsageError(f"executor option {key}={value} is not of type {want.__name__}")
+            expected_type = type(defaults[key])
+            # Names may consist of digits, and floats be written as whole numbers.
+            if type(value) is int and expected_type in (str, float):
+                value = expected_type(value)
+            if type(value) is not expected_type:
+                raise UsageError(
+                    f"executor option {key}={value} is not of type {expected_type.__name__}"
+                )
             options[key] = value
         return options
 
@@ -115,7 +116,7 @@ def register_executors(register: Register) -> None:
 
 
 def local(job: Job) -> Iterator[CellOutcome]:
-    """Compute a job in this process; for several workers or GPUs in the executor ``pool``."""
+    """Compute a job in this process; with several workers or GPUs, in the executor ``pool``."""
     if len(worker_devices(job)) > 1 or job.known(workers=0)["workers"] not in (0, 1):
         yield from job.plugins.executors["pool"].execute(job)
         return
@@ -126,11 +127,12 @@ def local(job: Job) -> Iterator[CellOutcome]:
 
 
 def worker_devices(job: Job) -> list[str]:
-    """Return a device for each worker on this machine, at most one a group.
+    """Return a device for each worker on this machine, at most one per group.
 
-    All GPUs in turn for ``cuda``, otherwise the given device for each of ``workers``.
+    For ``cuda`` the workers use all GPUs in turn; otherwise each uses the given device.
     """
-    device, workers = job.context.settings.device, job.known(workers=0)["workers"]
+    device = job.context.settings.device
+    workers = job.known(workers=0)["workers"]
     assert isinstance(workers, int)
     if workers < 0:
         raise UsageError(f"{workers} workers cannot compute anything")
@@ -156,12 +158,13 @@ class SharedCorpora(dict[CorpusRef, Corpus]):
                 f"the corpus {ref.name} is not in the cache {self.cache.root} of this worker",
                 "Workers need the cache folder of the run: name one on a shared file system, MIRRORBENCH_CACHE=DIR.",
             )
-        self[ref] = Corpus(ref.name, texts, ref.sha256, "the cache", len(texts), 0)
-        return self[ref]
+        corpus = Corpus(ref.name, texts, ref.sha256, "the cache", len(texts), 0)
+        self[ref] = corpus
+        return corpus
 
 
 class NoteReporter(Reporter):
-    """The reporter of a worker, which passes notes to ``send`` and drops all else."""
+    """The reporter of a worker, which passes notes to ``send`` and ignores everything else."""
 
     def __init__(self, send: Callable[[str], None]) -> None:
         self.send = send
@@ -185,7 +188,7 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     The process keeps loaded data for the next group of the same context.
 
     Raises:
-        DeviceError: this process can use its GPU no longer. It must end, and the group be tried in another one.
+        DeviceError: this process can no longer use its GPU. It must end, and another process try the group again.
     """
     notes: list[str] = []
     runner = runner_of(context, notes.append)
@@ -198,8 +201,11 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
 def _check_device(compute: Compute, cells: CellGroup) -> None:
     """Raise a ``UsageError`` if this worker does not have the half precision of the plan."""
-    precisions = {cell.precision for cell in cells}
-    precisions |= {model.precision for cell in cells for model in cell.model.with_members()}
+    precisions = set()
+    for cell in cells:
+        precisions.add(cell.precision)
+        for model in cell.model.with_members():
+            precisions.add(model.precision)
     try:
         check_half_precision(compute.device, precisions)
     except UsageError as error:
@@ -228,14 +234,16 @@ def _worker(context: WorkerContext) -> tuple[Runner, NoteReporter]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C, which a terminal sends to them too; their parent ends them."""
+    """Make processes that are started inside ignore Ctrl-C.
+
+    A terminal sends Ctrl-C to them too, but their parent ends them.
+    """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
-    before = signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGINT}
-    )  # new processes inherit what is blocked
+    # New processes inherit the blocked signals.
+    previous_mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        signal.pthread_sigmask(signal.SIG_SETMASK, previous_mask)

@@ -14,12 +14,12 @@ from mirrorbench.storage.results import ResultStore
 
 @dataclass(frozen=True)
 class Folders:
-    """Where a run stores results, finds data, and keeps what can be made again.
+    """The folders where a run stores results, finds data, and caches what it can compute again.
 
     Attributes:
         results: stored results.
         data: verified data files.
-        cache: tuned models, vectors, and what trials of models showed.
+        cache: tuned models, vectors, and the outcomes of trials of models.
     """
 
     results: ResultStore
@@ -28,18 +28,17 @@ class Folders:
 
     @classmethod
     def of(cls, settings: Settings, plugins: Plugins) -> Folders:
-        """Return the folders that settings name; those that they leave out are the user's own."""
-        return cls(
-            ResultStore(Path(settings.results)),
-            DataStore(_named(settings.data_dir), settings.offline, plugins.parsers),
-            Cache(_named(settings.cache)),
-        )
+        """Return the folders that settings name, and the user's default folders for those that they leave out."""
+        results = ResultStore(Path(settings.results))
+        data = DataStore(_path(settings.data_dir), settings.offline, plugins.parsers)
+        cache = Cache(_path(settings.cache))
+        return cls(results, data, cache)
 
     @property
     def offline(self) -> bool:
-        """Whether data and models that are missing must not be fetched."""
+        """Whether missing data and models must not be fetched."""
         return self.data.offline
 
 
-def _named(folder: str | Path | None) -> Path | None:
+def _path(folder: str | Path | None) -> Path | None:
     return Path(folder) if folder else None

@@ -173,7 +173,7 @@ def plan_of_grid(
     """Plan a run of a grid file; ``given`` is as for ``read_grid``, ``limit`` as in a ``Request``."""
     for spec in backbones:
         if spec.method or spec.params:
-            problem = f"--encoder {spec}: beside a grid file it names a backbone alone"
+            problem = f"--encoder {spec}: with a grid file, it may only name a backbone"
             raise UsageError(problem, f"Write --encoder {spec.backbone}")
     settings = workspace.settings
     if settings.precision != "auto":

@@ -1,4 +1,4 @@
-"""The remark that long work on a processor with AMX would be faster in bf16.
+"""A note that long work on a processor with AMX would be faster in bf16.
 
 fp32 stays the default, so that results do not depend on the processor.
 """
@@ -17,42 +17,45 @@ if TYPE_CHECKING:
 
 Work = Literal["encoding", "tuning"]
 LONG = 60.0
-"""Seconds of work from which on the remark is made."""
+"""Seconds of work above which the note is made."""
 SETTLED = 5.0
 """Seconds after which the time of the whole work is estimated."""
 GAIN = {"encoding": 2.3, "tuning": 1.35}
-"""How many times as fast bf16 is with AMX: ``benchmarks/RESULTS.md``."""
+"""Speed of bf16 with AMX relative to fp32: ``benchmarks/RESULTS.md``."""
 OPTION = {"encoding": "--eval-precision bf16", "tuning": "--precision bf16"}
 
 
 def advancing(
     compute: Compute, reporter: Reporter, work: Work, precision: str, total: int
 ) -> Callable[[int], None]:
-    """Return what is called with the number of units done; it reports them, and remarks once on long work in fp32.
+    """Return a function that reports the number of units done since its last call, and notes long work in fp32 once.
 
     Args:
-        compute: with the device.
-        reporter: of the run.
-        work: what is done.
-        precision: in which it is computed.
+        compute: has the device.
+        reporter: receives progress and the note.
+        work: kind of work.
+        precision: precision of the computation.
         total: number of all units; 0 if unknown.
     """
     advance = reporter.advance
     if precision != "fp32" or compute.device.type != "cpu" or not has_amx():
         return advance
-    started, done = time.perf_counter(), 0
+    started = time.perf_counter()
+    done = 0
 
-    def watched(n: int) -> None:
+    def advance_and_note(n: int) -> None:
         nonlocal done
         done += n
         advance(n)
         seconds = time.perf_counter() - started
-        whole = seconds * total / done if total and done else seconds
-        if seconds >= SETTLED and whole > LONG and work not in compute.remarked:
+        estimate = seconds
+        if total and done:
+            estimate = seconds * total / done
+        if seconds >= SETTLED and estimate > LONG and work not in compute.remarked:
             compute.remarked.add(work)
-            reporter.note(_remark(work, whole))
+            reporter.note(_remark(work, estimate))
 
-    return watched
+    return advance_and_note
 
 
 def _remark(work: Work, seconds: float) -> str:

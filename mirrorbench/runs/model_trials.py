@@ -1,4 +1,4 @@
-"""Trials of models before a run is planned: what only a few short passes show of a backbone."""
+"""Trials of models before a run is planned: properties of a backbone that a few short passes show."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
 
 _LAYERS = 2
-"""Layers with which a model is tried."""
+"""Number of layers with which a model is tried."""
 _RATE = 0.1
+"""Dropout rate with which a model is tried."""
 
 
 def planned_traits(path: Path, cache: Cache) -> ModelTraits:
-    """Return the traits of the backbone in a folder, in fp32, of its first layers, or all if it cannot be shortened.
+    """Return the traits in fp32 of the backbone in a folder, measured with its first layers if it can be shortened.
 
     It is configured with dropout, to see whether that changes anything.
     """

@@ -1,4 +1,4 @@
-"""Encoder systems that were opened before planning, on their way to the run that encodes with them."""
+"""Encoder systems that were opened before planning, kept for the run that encodes with them."""
 
 from __future__ import annotations
 

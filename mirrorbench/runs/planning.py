@@ -1,4 +1,4 @@
-"""From requests to plans: models are examined, then cells planned from what was found."""
+"""Make plans of requests: examine the models, then plan the cells."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mirrorbench.tasks.base import Task
 
 
 class PlanMaker:
-    """Makes plans of one run; what was looked up for one request serves the next ones.
+    """Makes the plans of one run. Later requests reuse what was looked up for earlier ones.
 
     Args:
         plugins: all that is registered.
@@ -26,9 +26,9 @@ class PlanMaker:
         fetch: whether to download missing data (not in a dry run).
 
     Attributes:
-        corpora: read so far.
-        examiner: of models.
-        planner: of cells.
+        corpora: the corpora that were read so far.
+        examiner: examines models.
+        planner: plans cells.
     """
 
     def __init__(
@@ -52,9 +52,13 @@ class PlanMaker:
         )
 
     def plan(self, request: Request) -> Plan:
-        """Plan a request; a wrong one is a ``UsageError``, what cannot be planned a failure of the plan."""
+        """Plan a request; what cannot be planned becomes a failure of the plan.
+
+        Raises:
+            UsageError: the request is wrong.
+        """
         tasks: list[Task] = [self.plugins.tasks[name] for name in request.tasks]
-        if request.corpus:  # also if nothing is tuned, to report mistakes
+        if request.corpus:  # checked even if nothing is tuned, to report mistakes
             check_corpus(request.corpus, self.plugins.corpora)
         examined = self.examiner.examine(request, tasks)
         return self.planner.plan(request, tasks, examined)

@@ -37,7 +37,7 @@ from mirrorbench.training.methods import Method
 from mirrorbench.training.recipes import Recipe, override
 
 WHOLE_TEXTS = ("cls", "mean", "mean-padded")
-"""Poolings of presets that the own pooling of a text encoder replaces."""
+"""Poolings of presets that the pooling stated by a text encoder's files replaces."""
 
 
 def recipe_and_readout(
@@ -51,52 +51,57 @@ def recipe_and_readout(
 ) -> tuple[Recipe, Pooling]:
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
-    ``max_length``: tokens that the task reads, 0 for the default, ``STATED`` for what the files state. Errors are
-    those of ``check_runs``.
+    ``max_length``: number of tokens that the task reads; 0 for the default, ``STATED`` for what the files state. Errors
+    are those of ``check_runs``.
     """
     method: Method = plugins.methods[spec.method]
-    settings, family = backbones.configuration(path), files.family(path)
+    settings = backbones.configuration(path)
+    family = files.family(path)
     architecture = str(settings.get("model_type", ""))
     level = method.levels.get(level, level)
     stated = files.stated_keys(spec)
     recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated)
     check_runs(spec, recipe, family, method.tunes, settings)
     positions = positions_of(path)
-    if (
-        positions and spec.get("train_max_length") is None
-    ):  # a method's preset, within what the model can take
+    if positions and spec.get("train_max_length") is None:
+        # The preset of a method may be longer than what the model can take.
         recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
-    recipe = replace(recipe, prompt=recipe.prompt and template(recipe.prompt, path))
-    given = dict(spec.params)
+    if recipe.prompt:
+        recipe = replace(recipe, prompt=template(recipe.prompt, path))
+    params = dict(spec.params)
     if max_length == STATED:
-        of_files = files.stated_keys(spec, of_short_names=True)
-        if not is_read_as_stated(method.preset(level, architecture, protocol), of_files):
-            of_files = {}
-        return recipe, _stated_readout(given, recipe, of_files, path)
-    of_task = recipe.pooling.startswith("target") or recipe.pooling == "mean-padded"
-    keys = given if of_task else {**stated, **given}
-    return recipe, recipe.readout(sentence_transformer_files.max_length(keys, path, max_length))
+        stated_keys = files.stated_keys(spec, of_short_names=True)
+        if not is_read_as_stated(method.preset(level, architecture, protocol), stated_keys):
+            stated_keys = {}
+        return recipe, _stated_readout(params, recipe, stated_keys, path)
+    # At target words, and in the papers' padded means, the task and not the files sets the length.
+    if not recipe.pooling.startswith("target") and recipe.pooling != "mean-padded":
+        params = {**stated, **params}
+    length = sentence_transformer_files.max_length(params, path, max_length)
+    return recipe, recipe.readout(length)
 
 
 def is_read_as_stated(preset: Recipe, stated: Mapping[str, Value]) -> bool:
-    """Return whether keys that a backbone's files state replace a preset's: both read whole texts, or words in them."""
+    """Return whether the stated keys of a backbone replace a preset's: if both read whole texts, or both target words."""
     if str(stated.get("pooling", "")).startswith("target"):
         return preset.pooling.startswith("target")
     return bool(stated) and preset.pooling in WHOLE_TEXTS
 
 
 def _stated_readout(
-    given: Mapping[str, Value], recipe: Recipe, stated: Mapping[str, Value], path: Path
+    params: Mapping[str, Value], recipe: Recipe, stated: Mapping[str, Value], path: Path
 ) -> Pooling:
     """Return the pooling of a recipe with the window, the prompt and the normalisation that a backbone's files state.
 
-    ``given``: keys of the spec, which replace them. ``mean-padded`` pads to the papers' 64 tokens.
+    ``params``: keys of the spec, which replace the stated ones. ``mean-padded`` pads to the papers' 64 tokens.
     """
-    keys = {**stated, **given}
-    if recipe.pooling == "mean-padded" and "max_length" not in given:
+    keys = {**stated, **params}
+    if recipe.pooling == "mean-padded" and "max_length" not in params:
         keys["max_length"] = min(DEFAULT_MAX_LENGTH, positions_of(path) or DEFAULT_MAX_LENGTH)
     length = sentence_transformer_files.max_length(keys, path, STATED)
-    prompt = recipe.prompt if "prompt" in given else str(stated.get("prompt") or recipe.prompt)
+    prompt = recipe.prompt
+    if stated.get("prompt") and "prompt" not in params:
+        prompt = str(stated["prompt"])
     normalize = bool(keys.get("normalize", recipe.normalize))
     return replace(recipe, prompt=prompt, normalize=normalize).readout(length)
 
@@ -112,26 +117,24 @@ def resolve_recipe(
 ) -> Recipe:
     """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
 
-    A backbone that is an encoder of texts, or of words, is read its own way (``stated``: keys that its files state) where
-    the preset reads such, and one without [CLS] (causal models, T5) by mean pooling; one without a mask token
-    is tuned without masks.
+    A backbone whose files state a readout (``stated``: its keys) is read that way if the preset reads inputs of the same
+    kind, whole texts or target words. A backbone without [CLS] (causal models, T5) is read by mean pooling. A backbone
+    without a mask token is tuned without masks.
     """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
         for key, _ in spec.params:
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
-    of_prompt = READ.get(str(spec.get("prompt")), {})
-    params = {
-        **backbones.backbone_of(spec).preset(method.name, level),
-        **of_prompt,
-        **dict(spec.params),
-    }
+    backbone = backbones.backbone_of(spec)
+    keys_of_prompt = READ.get(str(spec.get("prompt")), {})
+    params = {**backbone.preset(method.name, level), **keys_of_prompt, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if is_read_as_stated(preset, stated):
-        params = {key: value for key, value in stated.items() if key != "max_length"} | params
-    elif preset.pooling in WHOLE_TEXTS and (pooling := backbones.backbone_of(spec).pooling):
-        preset = replace(preset, pooling=padded(pooling, protocol))
+        stated_params = {key: value for key, value in stated.items() if key != "max_length"}
+        params = {**stated_params, **params}
+    elif preset.pooling in WHOLE_TEXTS and backbone.pooling:
+        preset = replace(preset, pooling=padded(backbone.pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=padded("mean", protocol))
     if not family.masks:
@@ -141,20 +144,19 @@ def resolve_recipe(
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
     if protocol == "released" and recipe.pooling == "target":
-        return replace(
-            recipe, pooling="target-marked"
-        )  # the released code has no other way to a target
+        # The released code finds targets only by markers.
+        return replace(recipe, pooling="target-marked")
     return recipe
 
 
 Problem = tuple[str, dict[str, Value]]
-"""A reason that a spec cannot run, and keys (empty: without it) under which it could."""
+"""A reason why a spec cannot run, and values of keys with which it could; an empty value removes the key."""
 
 
 def check_runs(
     spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]
 ) -> None:
-    """Check that a spec can run on a backbone of such a family and ``config.json``; an error names a spec that can.
+    """Check that a spec can run on a backbone with a family and a ``config.json``; an error names a spec that can.
 
     Raises:
         UsageError: a key of the spec is wrong for this model.
@@ -168,29 +170,36 @@ def check_runs(
         raise TuningError(
             f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}"
         )
-    problems = [*_readout_problems(recipe, family, settings)]
-    problems += _tuning_problems(recipe, family, settings) if tunes else ()
-    if problems:
-        changes = {key: value for _, keys in problems for key, value in keys.items()}
-        params = {
-            key: value for key, value in {**dict(spec.params), **changes}.items() if value != ""
-        }
-        error = UsageError if changes.keys() & dict(spec.params).keys() else TuningError
-        reasons = "; ".join(reason for reason, _ in problems)
-        raise error(
-            f"{spec} cannot run: {reasons}", f"Write {replace(spec, params=tuple(params.items()))}"
-        )
+    problems = list(_readout_problems(recipe, family, settings))
+    if tunes:
+        problems += _tuning_problems(recipe, family, settings)
+    if not problems:
+        return
+    changes: dict[str, Value] = {}
+    for _, keys in problems:
+        changes.update(keys)
+    params = dict(spec.params)
+    is_users_mistake = any(key in params for key in changes)
+    params.update(changes)
+    remaining_params = [(key, value) for key, value in params.items() if value != ""]
+    suggestion = replace(spec, params=tuple(remaining_params))
+    reasons = "; ".join(reason for reason, _ in problems)
+    error = UsageError if is_users_mistake else TuningError
+    raise error(f"{spec} cannot run: {reasons}", f"Write {suggestion}")
 
 
 def _readout_problems(
     recipe: Recipe, family: Family, settings: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    traits, layers = family.traits, settings.get("num_hidden_layers")
-    heeds = traits.causal and family.attends
-    if traits.causal and recipe.pooling == "cls" and not (recipe.attention and heeds):
+    """Yield the problems with the readout of a recipe."""
+    traits = family.traits
+    layers = settings.get("num_hidden_layers")
+    has_causal_attention = traits.causal and family.attends
+    reads_both_directions = recipe.attention and has_causal_attention
+    if traits.causal and recipe.pooling == "cls" and not reads_both_directions:
         reason = "pooling=cls reads the first token, which has the same vector in every text of a causal model"
         yield reason, {"pooling": "last"}
-    if recipe.attention and not heeds:
+    if recipe.attention and not has_causal_attention:
         model = "a model that is not causal" if family.attends else "a model without attention"
         yield f"attention={recipe.attention} changes nothing in {model}", {"attention": ""}
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
@@ -205,8 +214,10 @@ def _readout_problems(
 def _tuning_problems(
     recipe: Recipe, family: Family, settings: Mapping[str, Any]
 ) -> Iterator[Problem]:
+    """Yield the problems with the tuning of a recipe."""
     traits = family.traits
-    for name in (name for name, rate in recipe.augment if rate):
+    augmentations = [name for name, rate in recipe.augment if rate]
+    for name in augmentations:
         if "mask" in name and not family.masks:
             yield f"{name} needs a mask token, and the tokenizer has none", {name: 0}
         if name == "controlled_dropout" and (traits.causal or traits.pads):
@@ -214,19 +225,22 @@ def _tuning_problems(
                 "controlled_dropout needs a model that is not causal and reads no padding",
                 {name: 0, "dropout": 0.1},
             )
-    if any(recipe.rate(name) for name in ("dropout", "controlled_dropout")) and not traits.drops:
-        controlled = {"controlled_dropout": 0} if recipe.rate("controlled_dropout") else {}
-        yield "the model has no dropout", {**controlled, "dropout": 0, "word_shuffle": 3}
+    has_controlled_dropout = bool(recipe.rate("controlled_dropout"))
+    if not traits.drops and (recipe.rate("dropout") or has_controlled_dropout):
+        changes: dict[str, Value] = {"dropout": 0, "word_shuffle": 3}
+        if has_controlled_dropout:
+            changes["controlled_dropout"] = 0
+        yield "the model has no dropout", changes
     if recipe.gradient_checkpointing and not can_checkpoint(settings):
         reason = f"transformers has no gradient checkpointing for models of type {settings['model_type']}"
         yield reason, {"gradient_checkpointing": ""}
 
 
 def check_lines(spec: EncoderSpec, corpus: str | GeneratedCorpus, lines: Sequence[str]) -> None:
-    """Raise a ``UsageError`` where a method of pairs is to tune on texts, or one of texts on pairs."""
+    """Raise a ``UsageError`` if a method for pairs is to tune on texts, or a method for texts on pairs."""
     pairs = pairs_of(lines, corpus_name(corpus), raw=spec.method != PAIRS)
     if spec.method == PAIRS and not pairs:
-        problem = f"{spec} tunes on pairs, but the lines are no pairs"
+        problem = f"{spec} tunes on pairs, but the lines are not pairs"
         raise UsageError(problem, "Write text1||text2, or name two columns.")
     if spec.method in (SINGLE, IN_CONTEXT) and pairs:
         raise UsageError(
@@ -235,11 +249,13 @@ def check_lines(spec: EncoderSpec, corpus: str | GeneratedCorpus, lines: Sequenc
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
-    """Check what can be checked of a spec without its backbone: names, keys, ranges of values."""
+    """Check a spec as far as possible without its backbone: names, keys, ranges of values."""
     for row in expand_ladder(spec, "sentence", plugins, protocol):
-        if (
-            row.method and not plugins.methods[row.method].create
-        ):  # which checks its keys when it is planned
-            level = plugins.methods[row.method].levels.get("sentence", "sentence")
-            plain, _ = split_post(row, plugins.methods[row.method].tunes)
-            resolve_recipe(plain, level, "", protocol, plugins)
+        if not row.method:
+            continue
+        method = plugins.methods[row.method]
+        if method.create:  # it checks its keys when it is planned
+            continue
+        level = method.levels.get("sentence", "sentence")
+        spec_without_post, _ = split_post(row, method.tunes)
+        resolve_recipe(spec_without_post, level, "", protocol, plugins)

@@ -152,7 +152,7 @@ def _add_kind(
 ) -> None:
     if not (isinstance(kind, type) and issubclass(kind, TaskKind)):
         raise PluginError(
-            f"the task kind {name!r} of {origin} is no subclass of mirrorbench.tasks.TaskKind"
+            f"the task kind {name!r} of {origin} is not a subclass of mirrorbench.tasks.TaskKind"
         )
     registry.add(name, kind, origin, description)
 
@@ -204,7 +204,7 @@ def _add_paper(
 ) -> None:
     if not Path(folder).is_dir():
         raise PluginError(
-            f"the paper {name!r} of {origin}: {folder} is no folder",
+            f"the paper {name!r} of {origin}: {folder} is not a folder",
             "Name the folder of its tables.",
         )
     registry.add(name, Path(folder), origin, description)

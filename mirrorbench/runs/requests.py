@@ -1,4 +1,4 @@
-"""What is asked for: encoders, tasks and settings of a run, and the texts that an encoder is for."""
+"""Requests of a user: encoders, tasks and settings of a run, and the texts that an encoder is for."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Request:
         encoders: specs as written; a bare backbone becomes a ladder.
         tasks: task names in the order of the columns, suites expanded.
         seeds: seeds of tuned encoders.
-        corpus: name, path or own texts for all tunings, empty for each task's own.
+        corpus: name, path or own texts for all tunings; empty for the corpus of each task.
         protocol: ``paper`` or ``released``.
         precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the run's.
-        baselines: whether ladders have rows of what else needs no labels: transformed or static vectors, other methods.
-        limit: how many items of each task are scored, from the first on; 0 for all.
+        baselines: whether ladders have further rows that need no labels: transformed or static vectors, other methods.
+        limit: number of items of each task that are scored, from the first on; 0 for all.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -43,7 +43,7 @@ class Request:
     objects: Mapping[EncoderSpec, Encoder] = field(default_factory=dict)
     """Encoders that the caller passed as objects; their specs are only names."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
-    """What the user calls encoders, such as ``./my-encoder``; where one is a ladder, its rows have no such name."""
+    """The user's names of encoders, such as ``./my-encoder``; they are not used for the rows of a ladder."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:
@@ -52,13 +52,15 @@ class Request:
             raise UsageError("a run needs at least one encoder and one seed")
 
     def may_lack(self, row: EncoderSpec) -> bool:
-        """Return whether a row may be left out of the table: what is optional, and baselines, which nobody wrote."""
+        """Return whether a row may be left out of the table: an optional one, or a baseline that the user did not name."""
         return row in self.optional or (self.baselines and row not in self.encoders)
 
     def precision_of(self, work: str, precisions: Mapping[str, str]) -> str:
         """Return the precision of ``tuning`` or ``encoding``; ``precisions`` are those of the run."""
-        asked = self.precision if work == "tuning" else self.eval_precision
-        return precisions[work] if asked == "auto" else asked
+        precision = self.precision if work == "tuning" else self.eval_precision
+        if precision == "auto":
+            return precisions[work]
+        return precision
 
 
 @dataclass(frozen=True)
@@ -68,8 +70,8 @@ class Purpose:
     Attributes:
         level: picks the recipe.
         languages: the first picks the backbone, all of them the corpus.
-        corpus: what to tune on: the task's own corpus, or own texts; empty for that of the level and languages.
-        max_length: tokens that the task reads; 0 for the default, and ``STATED``, which texts of the user's own have, for
+        corpus: the corpus to tune on: that of the task, or own texts; empty for that of the level and languages.
+        max_length: number of tokens that the task reads; 0 for the default, ``STATED`` (as for the user's own texts) for
             as many as the model's files state.
     """
 
@@ -84,8 +86,10 @@ class Purpose:
         return cls(task.level, tuple(task.languages), task.corpus, task.max_length)
 
     def languages_of_models(self, spec: EncoderSpec) -> tuple[str, ...]:
-        """Return the language of the backbone that reads the texts, or of each where they have backbones of their own."""
-        known = BACKBONES.get(spec.backbone)
-        if known and any(language in known.by_language for language in self.languages[1:]):
+        """Return the language of the backbone that reads the texts, or all languages if they have their own backbones."""
+        backbone = BACKBONES.get(spec.backbone)
+        if backbone is None:
+            return self.languages[:1]
+        if any(language in backbone.by_language for language in self.languages[1:]):
             return self.languages
         return self.languages[:1]

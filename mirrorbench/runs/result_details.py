@@ -1,4 +1,4 @@
-"""What a result says beside its scores: the encoder, the inputs that it read in part, and notes for readers."""
+"""The parts of a result beside its scores: the encoder, the inputs that it read in part, and notes for readers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class InputCounts:
     Attributes:
         texts: number of distinct inputs.
         targets: target words that were cut or not found; ``None`` for an encoder of whole texts.
-        truncation: texts that were cut; ``None`` where the target decides which tokens are read.
+        truncation: texts that were cut; ``None`` if the target determines which tokens are read.
         unknown_words: items with words for which the encoder has no vector.
     """
 
@@ -40,7 +40,7 @@ class InputCounts:
     def of(
         cls, encoder: Encoder, cell: Cell, task: Task, items: Any, inputs: Sequence[TextInput]
     ) -> InputCounts:
-        """Count the inputs of a task; here and not while encoding, since vectors may come from the cache."""
+        """Count the inputs of a task. This is not done while encoding, since vectors may come from the cache."""
         distinct = list(dict.fromkeys(inputs))
         targets = None
         truncation = None
@@ -91,7 +91,7 @@ def encoder_details(
 
 
 def _are_zero(encoder: Encoder, vectors: Vectors) -> bool:
-    """Whether an encoder has found nothing in any text."""
+    """Return whether the vectors of all texts are zero, as of an encoder that knows none of their words."""
     array = vectors.array
     return len(array) > 0 and not array.any() and not reads_pairs(encoder)
 
@@ -123,7 +123,7 @@ def _notes_on_readout(name: str, cell: Cell, languages: Sequence[str]) -> Iterat
     """Yield notes on the model and how it reads texts."""
     foreign = foreign_languages(cell.model.spec, languages)
     if foreign:
-        yield f"{name} has no model of {', '.join(foreign)}, and reads it with its English one"
+        yield f"{name} has no model for {', '.join(foreign)}; its English one was used"
     yield from opening_notes(cell.model, cell.pooling)
     traits = cell.model.traits
     if traits.pads:
@@ -142,10 +142,10 @@ def _notes_on_targets(name: str, cell: Cell, targets: LostTargets) -> Iterator[s
     assert cell.pooling is not None
     tokens = cell.pooling.max_length
     if targets.texts_cut:
-        what = "the target of longer texts"
+        targets_cut = "the target of longer texts"
         if cell.pooling.marked:
-            what = "targets that a cut at the end would lose"
-        yield f"{name} reads a window of {tokens} tokens around {what} ({targets.texts_cut})"
+            targets_cut = "targets that a cut at the end would lose"
+        yield f"{name} reads a window of {tokens} tokens around {targets_cut} ({targets.texts_cut})"
     if targets.targets_cut:
         yield f"{name} reads {targets.targets_cut} targets in part, being longer than {tokens} tokens"
     if targets.targets_missing:

@@ -22,11 +22,11 @@ class RequestedRows:
     """The encoders of a request, with ladders expanded.
 
     Attributes:
-        request: what is asked for.
-        tasks: its tasks.
+        request: the encoders and settings of the run.
+        tasks: the tasks of the request.
         plugins: with encoders and methods.
-        files: of backbones.
-        corpora: of the plan; a ladder tunes on pairs where the request's corpus holds them.
+        files: files of backbones.
+        corpora: the corpora of the plan; a ladder tunes on pairs if the request's corpus holds them.
     """
 
     request: Request
@@ -74,17 +74,17 @@ class RequestedRows:
     @cached_property
     def _ladders(self) -> dict[tuple[EncoderSpec, str], tuple[EncoderSpec, ...]]:
         """The rows of each encoder on tasks of each level, without baselines."""
-        return {
-            (spec, level): self._ladder(spec, level)
-            for spec in self.request.encoders
-            for level in self._levels_of_tasks()
-        }
+        ladders = {}
+        for spec in self.request.encoders:
+            for level in self._levels_of_tasks():
+                ladders[spec, level] = self._ladder(spec, level)
+        return ladders
 
     def _levels_of_tasks(self) -> list[str]:
         return list(dict.fromkeys(task.level for task in self.tasks))
 
     def _ladder(self, spec: EncoderSpec, level: str) -> tuple[EncoderSpec, ...]:
-        """Return the ladder of an encoder, without baselines; if all tasks are own data, its untuned row."""
+        """Return the ladder of an encoder, without baselines, or its untuned row if all tasks are the user's own data."""
         request = self.request
         if spec in request.objects:
             return (spec,)
@@ -96,11 +96,16 @@ class RequestedRows:
         return ladder
 
     def _holds_pairs(self, spec: EncoderSpec) -> bool:
-        """Whether the request's corpus holds pairs. A corpus that cannot be read is reported where its rows are planned."""
+        """Return whether the request's corpus holds pairs; false if it cannot be read.
+
+        Raises:
+            UsageError: the corpus is named wrongly.
+        """
         try:
-            corpus = self.corpora.strings[self.corpora.read(spec, self.request.corpus)]
+            ref = self.corpora.read(spec, self.request.corpus)
+            corpus = self.corpora.strings[ref]
             return bool(pairs_of(corpus.texts, corpus.name))
         except UsageError:
             raise
-        except Exception:
+        except Exception:  # reported where the rows are planned
             return False

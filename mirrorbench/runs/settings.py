@@ -1,4 +1,4 @@
-"""The settings of a run, as a user names them: folders, device, precisions, executor."""
+"""The settings of a run, as a user writes them: folders, device, precisions, executor."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mirrorbench.core.arguments import check_count, check_folder, check_type
 
 
 class SettingsFields(TypedDict, total=False):
-    """Settings as keyword arguments of the Python functions; meaning and defaults are those of ``Settings``."""
+    """Settings as keyword arguments of the Python functions, with the meaning and defaults of ``Settings``."""
 
     data_dir: str | Path | None
     cache: str | Path | None
@@ -26,20 +26,21 @@ class SettingsFields(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Settings:
-    """Folders, device, precisions and executor, as a user names them.
+    """Folders, device, precisions and executor, as a user writes them.
 
     Attributes:
         results: the folder of results.
         data_dir: the folder of data files; by default ``MIRRORBENCH_DATA`` or the platform's data directory.
         cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE`` or the platform's.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
-        eval_precision: of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
+        precision: precision of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or
+            ``fp16``.
+        eval_precision: precision of evaluation and of encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
         offline: open no socket.
-        deterministic: on a GPU only algorithms that repeat bit for bit.
+        deterministic: use only algorithms that repeat bit for bit on a GPU.
         executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
-        workers: worker processes; by default this process, or one for each GPU.
-        address: where the executor's cluster is.
+        workers: number of worker processes; by default this process, or one for each GPU.
+        address: address of the executor's cluster.
     """
 
     results: str | Path = "results"
@@ -57,23 +58,22 @@ class Settings:
     def __post_init__(self) -> None:
         check_folder("output", self.results)
         for name in ("data_dir", "cache"):
-            if getattr(self, name) is not None:
-                check_folder(name, getattr(self, name))
-        for name in ("device", "precision", "eval_precision", "executor", "address"):
-            check_type(
-                name, getattr(self, name), (str,), f"a text, such as {name}={_USUAL[name]!r}"
-            )
+            folder = getattr(self, name)
+            if folder is not None:
+                check_folder(name, folder)
+        for name, example in _EXAMPLES.items():
+            check_type(name, getattr(self, name), (str,), f"a text, such as {name}={example!r}")
         for name in ("offline", "deterministic"):
             check_type(name, getattr(self, name), (bool,), "True or False")
         if self.workers is not None:
             check_count("workers", self.workers, least=1)
 
 
-_USUAL = {
+_EXAMPLES = {
     "device": "cpu",
     "precision": "fp32",
     "eval_precision": "fp32",
     "executor": "local",
     "address": "auto",
 }
-"""Values that messages give as examples."""
+"""Settings that are texts, each with the value that messages give as an example."""

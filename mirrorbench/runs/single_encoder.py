@@ -23,25 +23,30 @@ def load_encoder(
     compute: Compute,
     reporter: Reporter,
 ) -> tuple[Encoder, EncoderSpec]:
-    """Load an encoder; return it and the spec of its row. A tuned one comes from the cache, or is tuned with seed 0.
+    """Load an encoder; return it and the spec of its row.
 
-    A bare backbone is read by mean pooling, at level ``wic`` at the target word, a directory of ``mirrorbench
-    tune`` as its files say.
+    A tuned encoder comes from the cache, or is tuned with seed 0. A bare backbone is read by mean pooling, or at level
+    ``wic`` at the target word; a directory of ``mirrorbench tune`` is read as its files say.
     """
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     maker = PlanMaker(plugins, folders, compute, reporter)
     # This also checks the keys.
     ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)
-    spec = ladder[0] if len(ladder) == 1 or level == "wic" else spec.with_method("base")
+    if len(ladder) == 1 or level == "wic":
+        spec = ladder[0]
+    else:
+        spec = spec.with_method("base")
     request = Request((spec,), ())
     model, pooling = maker.models(request, spec, Purpose(level))[0]
     loader = EncoderLoader(plugins, folders, compute, reporter, maker.examiner.systems)
     encoder, _ = loader.load_transformed(
         model, pooling, compute.precisions["encoding"], maker.corpora.strings
     )
-    tuned_now = model.corpus is not None and model.key not in loader.from_cache
-    of_encoder = () if tuned_now else getattr(encoder, "notes", ())  # its tuning said them
-    for note in (*opening_notes(model, pooling), *(f"{spec}: {note}" for note in of_encoder)):
+    for note in opening_notes(model, pooling):
         reporter.note(note)
+    is_tuned_now = model.corpus is not None and model.key not in loader.from_cache
+    if not is_tuned_now:  # otherwise the tuning has reported these notes
+        for note in getattr(encoder, "notes", ()):
+            reporter.note(f"{spec}: {note}")
     return encoder, spec

@@ -1,4 +1,4 @@
-"""The corpora of a plan: what models are tuned on, and transformations fitted on."""
+"""The corpora of a plan, on which models are tuned and transformations are fitted."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class TuningCorpora:
         note: receives remarks on how a file is read.
 
     Attributes:
-        strings: of all that were read, by reference.
+        strings: all corpora that were read, by reference.
     """
 
     def __init__(self, plugins: Plugins, data: DataStore, note: Callable[[str], None]) -> None:
@@ -41,18 +41,19 @@ class TuningCorpora:
         clean: bool = True,
         fitted: bool = False,
     ) -> CorpusRef:
-        """Read a corpus for an encoder, whose spec may say how much of it.
+        """Read a corpus for an encoder, or the part of it that the encoder's spec names.
 
         Args:
-            spec: of the encoder.
+            spec: spec of the encoder.
             name: name or path of the corpus, or own texts.
-            clean: without repeated strings, and without white space at both ends.
-            fitted: for a transformation, with each text of a pair alone.
+            clean: whether repeated strings, and white space at both ends, are removed.
+            fitted: whether it is for a transformation, which needs each text of a pair as a string of its own.
         """
-        size, sample = (spec.get(key, 0) for key in ("corpus_size", "corpus_sample"))
+        size = spec.get("corpus_size", 0)
+        sample = spec.get("corpus_sample", 0)
         for key, value in (("corpus_size", size), ("corpus_sample", sample)):
             if type(value) is not int or value < 0:
-                raise UsageError(f"{key}={value} is not a whole number from 0 on")
+                raise UsageError(f"{key} must be a non-negative integer, not {value}")
         check_corpus(name, self.plugins.corpora)
         reading = partial(
             read_corpus,
@@ -68,7 +69,7 @@ class TuningCorpora:
         corpus = self._lookups.once((name, size, sample, clean), reading)
         if fitted:
             corpus = corpus.alone()
-        n = len(corpus.texts)
-        ref = CorpusRef(corpus.name, size, corpus.sha256, n, have_parts(corpus.texts))
+        has_parts = have_parts(corpus.texts)
+        ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), has_parts)
         self.strings[ref] = corpus
         return ref

@@ -1,4 +1,4 @@
-"""What a worker process needs to compute as the process that planned the run would."""
+"""The context that makes a worker process compute as the process that planned the run would."""
 
 from __future__ import annotations
 
@@ -20,7 +20,12 @@ _ENVIRONMENT = (
     "HF_HUB_CACHE",
     "HF_ENDPOINT",
 )
-"""Variables that decide which plugins and models a worker finds."""
+"""Environment variables that determine which plugins and models a worker finds."""
+
+
+def _environment() -> tuple[tuple[str, str], ...]:
+    """Return those of these variables that are set in this process."""
+    return tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
 
 
 @dataclass(frozen=True)
@@ -30,14 +35,10 @@ class WorkerContext:
     settings: Settings
     plugin_files: tuple[Path, ...] = ()
     threads: int = 0
-    """Threads of tuning on the CPU: in all workers as in one process, since its sums depend on it."""
+    """Threads of tuning on the CPU: as many in each worker as in one process, since sums depend on their number."""
     share: float = 1.0
     """The share of a GPU's memory for each worker, from 0 to 1."""
-    environment: tuple[tuple[str, str], ...] = field(
-        default_factory=lambda: tuple(
-            (name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ
-        )
-    )
+    environment: tuple[tuple[str, str], ...] = field(default_factory=_environment)
 
     @classmethod
     def of(cls, plugins: Plugins, folders: Folders, compute: Compute) -> WorkerContext:
@@ -45,10 +46,10 @@ class WorkerContext:
         import torch
 
         settings = Settings(
-            folders.results.root.absolute(),
-            folders.data.root.absolute(),
-            folders.cache.root.absolute(),
-            compute.planned_device,
+            results=folders.results.root.absolute(),
+            data_dir=folders.data.root.absolute(),
+            cache=folders.cache.root.absolute(),
+            device=compute.planned_device,
             offline=folders.offline,
             deterministic=compute.deterministic,
         )

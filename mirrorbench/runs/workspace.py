@@ -1,4 +1,4 @@
-"""The workspace: what hooks of plugins receive of a session."""
+"""The workspace: the parts of a session that hooks of plugins receive."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 class Workspace:
-    """What tools, tables, analyses and grids of plugins receive: the parts of a session.
+    """The parts of a session, which tools, tables, analyses and grids of plugins receive.
 
     Functions of this package take the parts that they use; only hooks receive all of them.
 
     Args:
-        settings: of the session.
+        settings: settings of the session.
         plugins: by default those of this process.
         reporter: receives progress and notes; by default none.
 
     Attributes:
-        settings: of the session, as the user named them.
+        settings: settings of the session, as the user wrote them.
         plugins: all that is registered: ``plugins.tasks["stsb"]``.
         reporter: receives progress and notes: ``reporter.note("...")``.
         results: stored results.

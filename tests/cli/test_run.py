@@ -89,7 +89,7 @@ blocks:
         (["grid.yaml", "--executor", "lcoal"], "unknown executor 'lcoal'", "local"),
         (
             ["grid.yaml", "--encoder", "tiny+mirror"],
-            "--encoder tiny+mirror: beside a grid file",
+            "--encoder tiny+mirror: with a grid file",
             "--encoder tiny",
         ),
         (["--device", "cuda:99", "-t", "cats"], "cuda:99", ""),

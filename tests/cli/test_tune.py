@@ -218,7 +218,7 @@ def test_tune_and_run_handle_pairs_identically(
     for said in both(model, "some.txt"):
         said.assert_fails(2, "20 of 21 lines are pairs", "not 'alone'")
     for said in both(f"{model}+pairs", "mine.txt"):
-        said.assert_fails(2, "tunes on pairs, but the lines are no pairs")
+        said.assert_fails(2, "tunes on pairs, but the lines are not pairs")
     assert not (corpus / "results").exists()
     for given in (columns, ("p.txt",)):
         assert [said.code for said in both(model, *given)] == [0, 0]

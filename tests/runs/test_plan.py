@@ -246,7 +246,7 @@ def test_unavailable_encoders_and_tasks_fail_alone(make: Make, registered: Plugi
     [
         ("+mirror:temprature=1", "unknown encoder spec key 'temprature'"),
         ("+mirror:corpus_size=7", "has 3 distinct strings"),
-        ("+mirror:corpus_sample=-1", "corpus_sample=-1 is not a whole number from 0 on"),
+        ("+mirror:corpus_sample=-1", "corpus_sample must be a non-negative integer, not -1"),
         ("+mirror:corpus_sample=1", "sample of 10000 strings cannot be drawn from the 3"),
         ("+base:lr=1", "unknown key of [+]base 'lr'"),
     ],

@@ -76,9 +76,7 @@ def test_fallback_to_the_english_model_is_noted(
     bench.plugins.add(ToyPlugin(tasks=tasks), "toys")
     results = bench.run("bert+base", "mbert+base", tasks=[task.name for task in tasks]).results
     assert {(result.spec, result.task): result.notes for result in results if result.notes} == {
-        ("bert+base", "cats-he"): [
-            "bert+base has no model of he, and reads it with its English one"
-        ]
+        ("bert+base", "cats-he"): ["bert+base has no model for he; its English one was used"]
     }
 
 

@@ -47,6 +47,7 @@ def test_a_corpus_is_read_once_for_each_reading(corpora: TuningCorpora, generate
 def test_sizes_of_a_spec_are_whole_numbers(corpora: TuningCorpora) -> None:
     part = corpora.read(parse_spec("tiny+mirror:corpus_size=1"), "made")
     assert (part.size, part.n) == (1, 1)
-    for key in ("corpus_size=-1", "corpus_sample=0.5"):
-        with pytest.raises(UsageError, match=f"{key} is not a whole number from 0 on"):
-            corpora.read(parse_spec(f"tiny+mirror:{key}"), "made")
+    for key, value in (("corpus_size", "-1"), ("corpus_sample", "0.5")):
+        message = f"{key} must be a non-negative integer, not {value}"
+        with pytest.raises(UsageError, match=message):
+            corpora.read(parse_spec(f"tiny+mirror:{key}={value}"), "made")
