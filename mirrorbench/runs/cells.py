@@ -77,9 +77,9 @@ class ModelRef:
     traits: ModelTraits = AS_BERT
     """Measured properties of its backbone (``models.traits``)."""
     members: tuple[tuple[str, ModelRef], ...] = ()
-    """The model of each language, for a task whose languages have backbones of their own."""
+    """The model of each language, for a task whose languages have their own backbones."""
     code: str = ""
-    """Checksum of the plugin files that have a part in it; empty without such files."""
+    """Checksum of the plugin files that registered parts of it; empty if there are none."""
     posts: tuple[tuple[str, PostRef], ...] = ()
     """Transformations of its vectors by language; ``""`` stands for all languages. They are not part of ``identity``:
     rows that differ in nothing else share the model and its vectors."""
@@ -120,7 +120,7 @@ class ModelRef:
 
     @property
     def weights(self) -> str:
-        """The fingerprint, together with that of the plugin files: what tells two versions of a model apart."""
+        """The fingerprint, combined with that of the plugin files; it differs between versions of a model."""
         if not self.code:
             return self.fingerprint
         return digest({"weights": self.fingerprint, **self._files})

@@ -322,7 +322,7 @@ def tune_model(
             some of the texts.
         folder: holds the checkpoint of an interrupted tuning, and receives those of this one.
         plugins: with augmentations, poolings, losses and methods.
-        cache: of what trials of models showed.
+        cache: holds the outcomes of trials of models.
         compute: the device.
         reporter: receives progress and notes.
     """
@@ -367,6 +367,7 @@ def tune_model(
     for warning in _warnings(model, recipe, report):
         reporter.note(warning)
     transformer.model.zero_grad()  # frees the memory of the gradients
+    tuning = {**asdict(report), "device": str(device), "torch": torch.__version__}
     description = {
         "spec": str(model.spec),
         "seed": model.seed,
@@ -375,7 +376,7 @@ def tune_model(
         "identity": model.identity(),
         "cost": report.cost,
         "held_out": asdict(trajectory) if trajectory else None,
-        "tuning": {**asdict(report), "device": str(device), "torch": torch.__version__},
+        "tuning": tuning,
     }
     return transformer, description
 
@@ -466,7 +467,7 @@ def _origin(device: torch.device, held_out_pairs: Sequence[tuple[str, str]]) -> 
     """Return what a checkpoint must match beside the model's key: device, version of torch, held-out pairs."""
     import torch
 
-    # With the length of the left text, which tells where the right one begins.
+    # The length of the left text shows where the right one begins.
     pairs = "".join(f"{len(left)} {left}{right}" for left, right in held_out_pairs)
     return {
         "device": str(device),

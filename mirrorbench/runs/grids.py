@@ -189,7 +189,7 @@ def plan_of_grid(
     return replace(plan, title=grid.title)
 
 
-class _Located(NamedTuple):
+class _Key(NamedTuple):
     """The value of a key, and where it stands."""
 
     value: Any
@@ -197,21 +197,21 @@ class _Located(NamedTuple):
     """Location in the file as in msgspec (``.blocks[0].tasks``); empty for a default or a value of the command line."""
 
 
-_Keys = dict[str, _Located]
+_Keys = dict[str, _Key]
 """The keys of a block."""
 _DEFAULTS: _Keys = {
-    "sweep": _Located({}, ""),
-    "seeds": _Located(1, ""),
-    "corpus": _Located("", ""),
-    "protocol": _Located("paper", ""),
-    "precision": _Located("auto", ""),
-    "eval_precision": _Located("auto", ""),
-    "baselines": _Located(False, ""),
+    "sweep": _Key({}, ""),
+    "seeds": _Key(1, ""),
+    "corpus": _Key("", ""),
+    "protocol": _Key("paper", ""),
+    "precision": _Key("auto", ""),
+    "eval_precision": _Key("auto", ""),
+    "baselines": _Key(False, ""),
 }
 
 
 class _Reader:
-    """Reads one file; every method raises ``UsageError`` with file and line."""
+    """Reads a grid file; every method raises ``UsageError`` with file and line."""
 
     def __init__(
         self, path: Path, plugins: Plugins, backbones: Sequence[EncoderSpec], given: dict[str, Any]
@@ -219,7 +219,7 @@ class _Reader:
         self.path = path
         self.plugins = plugins
         self.backbones = backbones
-        self.given: _Keys = {key: _Located(value, "") for key, value in given.items() if value}
+        self.given: _Keys = {key: _Key(value, "") for key, value in given.items() if value}
         try:
             self.content = read_yaml(path)
             self.file = convert(self.content, _File, path)
@@ -233,11 +233,11 @@ class _Reader:
         elif not self.file.blocks:
             raise self._error(".blocks", "there are no blocks")
         else:
-            contents = self.content.value["blocks"].value  # type: ignore[index,union-attr,call-overload]
+            lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
             blocks = []
             for n, block in enumerate(self.file.blocks):
                 keys = defaults | self._keys(block, f".blocks[{n}]")
-                blocks.append((contents[n].line, keys))
+                blocks.append((lines[n], keys))
         requests = []
         for line, keys in blocks:
             for request in self._requests(line, keys):
@@ -250,7 +250,7 @@ class _Reader:
         for key in _Block.__struct_fields__:
             value = getattr(block, key)
             if value is not UNSET:
-                keys[key] = _Located(value, f"{location}.{key}")
+                keys[key] = _Key(value, f"{location}.{key}")
         return keys
 
     def _error(self, location: str, problem: str, hint: str = "") -> UsageError:
@@ -264,7 +264,9 @@ class _Reader:
         try:
             yield
         except UsageError as error:
-            raise self._error(location, error.message, error.hint) if location else error from None
+            if not location:
+                raise
+            raise self._error(location, error.message, error.hint) from None
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
         """Yield a request for each protocol of a block."""
@@ -348,7 +350,7 @@ class _Reader:
                 for spec in self._parsed(text, spec_location):
                     yield from self._swept(spec, swept_keys, spec_location, protocol)
 
-    def _swept_keys(self, entry: dict[str, Any], location: str, sweep: _Located) -> _Keys:
+    def _swept_keys(self, entry: dict[str, Any], location: str, sweep: _Key) -> _Keys:
         """Return the keys of an encoder that may have several values: its own, then those of ``sweep``."""
         for key in entry:
             if key in sweep.value:
@@ -356,9 +358,9 @@ class _Reader:
         swept_keys = {}
         for key, value in entry.items():
             if key != "encoder":
-                swept_keys[key] = _Located(value, f"{location}.{key}")
+                swept_keys[key] = _Key(value, f"{location}.{key}")
         for key, value in sweep.value.items():
-            swept_keys[key] = _Located(value, f"{sweep.location}.{key}")
+            swept_keys[key] = _Key(value, f"{sweep.location}.{key}")
         return swept_keys
 
     def _parsed(self, text: Any, location: str) -> list[EncoderSpec]:

@@ -50,14 +50,15 @@ def _by_first_layers(path: Path) -> ModelTraits:
     def opened(configure: Callable[[Any], None] | None) -> Transformer:
         return load_transformer(base_folder(path), torch.device("cpu"), configure)
 
-    for configure in (with_dropout, _shorten):
-        with suppress(MirrorbenchError):  # some have no fewer layers, or take no dropout
-            traits = _in_training(opened(configure))
-            return traits if configure is with_dropout else replace(traits, drops=False)
+    with suppress(MirrorbenchError):  # some models take no dropout, or cannot have fewer layers
+        return _in_training(opened(with_dropout))
+    with suppress(MirrorbenchError):
+        return replace(_in_training(opened(_shorten)), drops=False)
     return _in_training(opened(None))
 
 
 def _in_training(transformer: Transformer) -> ModelTraits:
+    """Return the traits of a model, including those that show in training mode."""
     traits = traits_of(transformer)
     try:
         return replace(traits, drops=drops(transformer))
@@ -66,7 +67,7 @@ def _in_training(transformer: Transformer) -> ModelTraits:
 
 
 def _shorten(config: Any) -> None:
-    """Leave a configuration few layers."""
+    """Reduce a configuration to a few layers."""
     from mirrorbench.models.families import parts
 
     for part in parts(config):

@@ -333,16 +333,18 @@ class Pool:
         self.lost.append(worker.cells)
         self.suspects[slot].add(key)
         # Groups that only this slot lost: the slot may be at fault, not the groups.
-        own_losses = [
+        unshared_losses = [
             self.records[suspect]
             for suspect in self.suspects[slot]
             if self.records[suspect].slots.keys() == {slot}
         ]
-        if len(own_losses) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
-            for loss in own_losses:
+        if len(unshared_losses) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
+            for loss in unshared_losses:
                 # Not counted as a try, but kept as a key: another slot that loses the group is not suspect.
                 loss.slots[slot] = 0
-            self._retire(slot, f"it lost {len(own_losses)} models in a row ({reason})", worker.lost)
+            self._retire(
+                slot, f"it lost {len(unshared_losses)} models in a row ({reason})", worker.lost
+            )
         yield from self._final_outcomes()
 
     def _retire(self, slot: str, reason: str, lost: DeviceError | None) -> None:

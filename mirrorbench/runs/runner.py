@@ -248,7 +248,7 @@ class Runner:
                 failures = failed(part, error)  # raises if the process lost its device
                 by_task = _by_task(part)
                 if len(by_task) > 1 and not isinstance(error, StorageError):
-                    # A task may need what the encoder lacks (vectors of some language): try each alone.
+                    # One task may need what the encoder lacks (vectors of some language): try each task by itself.
                     parts = by_task
                 else:
                     yield from failures
@@ -339,7 +339,7 @@ class Runner:
     def _cost(
         self, cell: Cell, encoder: Encoder, encoded: Encoded, tuning: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the ``cost`` of a result, from what was encoded and the description of its tuning."""
+        """Return the ``cost`` of a result: of the encoding, and of the tuning with its description ``tuning``."""
         costs: dict[str, Any] = {}
         # Only our own encoders count tokens too.
         encoder_cost = getattr(encoder, "cost", None)
@@ -390,6 +390,7 @@ class Runner:
         data: dict[str, Any] = {"version": task.version, "files": dict(cell.data)}
         if cell.limit:
             data["limit"] = cell.limit
+        overlap_counts = overlap.to_json() if overlap else None
         tuning = self._tuning_description(cell)
         counts = InputCounts.of(encoder, cell, task, adapted.items, adapted.inputs)
         remarks = list(task.remarks(adapted.items))
@@ -414,7 +415,7 @@ class Runner:
             remarks=remarks,
             notes=notes,
             cost=cost,
-            overlap=overlap.to_json() if overlap else None,
+            overlap=overlap_counts,
             held_out=tuning.get("held_out"),
         )
         return result, scores
@@ -428,7 +429,7 @@ class Runner:
     def _with_item_arrays(
         self, scores: Scores, adapted: _TaskInputs, overlap: Contamination | None
     ) -> Scores:
-        """Return scores with what comparisons need to know of items: overlap, what they share, their contents."""
+        """Return scores with the arrays that comparisons need: overlap, shared parts and contents of items."""
         extra = dict(scores.extra)
         if overlap:
             extra["overlap"] = overlap.flags(scores.ids)

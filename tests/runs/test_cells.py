@@ -64,7 +64,8 @@ def test_every_setting_changes_the_cell_id(make: Make, bert: str, mirror_cell: C
 def test_cell_id_depends_on_content_not_paths(
     make: Make, bert: str, mirror_cell: Cell, tmp_path: Path
 ) -> None:
-    elsewhere, other = shutil.copytree(bert, tmp_path / "elsewhere"), tmp_path / "other.txt"
+    elsewhere = shutil.copytree(bert, tmp_path / "elsewhere")
+    other = tmp_path / "other.txt"
     other.write_text("one\n\n two\r\nthree\n")
     (same,) = make(f"{elsewhere}+mirror", corpus=str(other)).cells
     assert same.id == mirror_cell.id

@@ -10,7 +10,7 @@ from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.settings import Settings
 
 
-def test_options_of_the_executor_are_those_of_the_settings(plugins: Plugins) -> None:
+def test_executor_options_come_from_the_settings(plugins: Plugins) -> None:
     settings = Settings(executor="pool:groups=3,workers=4", workers=2, address="there")
     compute = Compute(settings, plugins)
     assert (compute.executor, compute.options) == (

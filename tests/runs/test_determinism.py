@@ -41,7 +41,8 @@ def test_cell_computed_alone_is_bit_identical(bench: Bench, random_model: Models
         assert execute_plan(bench.workspace(), plan).failures == ()
         return stored(bench.results.root)
 
-    together, alone = run(plan, "together"), {}
+    together = run(plan, "together")
+    alone = {}
     assert len(together) == 2 * len(plan.cells) == 2 * 2 * (2 + 2 + 2)
     for number, cell in enumerate(reversed(plan.cells)):
         for seed in (random.seed, np.random.seed, torch.manual_seed):
@@ -53,7 +54,8 @@ def test_cell_computed_alone_is_bit_identical(bench: Bench, random_model: Models
         if name.endswith(".npz"):
             assert content == together[name]
         else:
-            one, other = json.loads(content), json.loads(together[name])
+            one = json.loads(content)
+            other = json.loads(together[name])
             assert (one["cell_id"], one["metrics"]) == (other["cell_id"], other["metrics"])
 
 
@@ -66,7 +68,8 @@ def test_scores_do_not_depend_on_thread_count(
     originals: Callable[..., DataStore], tmp_path: Path, task: str
 ) -> None:
     """Their number moves the last bits of products."""
-    before, found = torch.get_num_threads(), list[Result]()
+    before = torch.get_num_threads()
+    found = list[Result]()
     data = originals("sts/sts12", "wordsim", "bli/xling-eval/en-it", "train").root
     try:
         for name in ("one", "two"):

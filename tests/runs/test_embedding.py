@@ -34,7 +34,7 @@ class Lengths:
         return np.array([[len(text), 1.0] for text in texts], dtype=np.float32)
 
 
-def test_progress_of_encoder_systems_is_reported_on_the_way(
+def test_encoder_systems_report_progress_while_encoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedding, "ONE_CALL", 2)

@@ -56,7 +56,7 @@ def test_each_row_has_its_readout_and_recipe(maker: PlanMaker) -> None:
     assert len({model.untuned.fingerprint for model in found.values()}) == 1
 
 
-def test_a_missing_directory_is_an_error_of_its_row_alone(maker: PlanMaker) -> None:
+def test_missing_directory_fails_only_its_row(maker: PlanMaker) -> None:
     examined, (purpose, _) = examine(maker, "./nothing+base:pooling=mean", "tiny+base:pooling=mean")
     missing, tiny = examined.rows
     with pytest.raises(ModelUnavailableError, match="nothing"):
@@ -64,9 +64,7 @@ def test_a_missing_directory_is_an_error_of_its_row_alone(maker: PlanMaker) -> N
     assert examined.model(tiny, purpose, "en").untuned.path.is_dir()
 
 
-def test_a_wrong_row_stops_before_the_next_model_is_opened(
-    maker: PlanMaker, registered: Plugins
-) -> None:
+def test_wrong_row_stops_before_next_model_opens(maker: PlanMaker, registered: Plugins) -> None:
     opening = Mock(side_effect=ToyEncoder)
     registered.encoders.add("next", opening, "test")
     with pytest.raises(UsageError, match="foo"):

@@ -63,7 +63,8 @@ def test_killed_grid_resumes_to_identical_results(
     """SIGKILL at random moments, start again, until the moments are used up; each grid that ends is compared."""
     from helpers import killable_runs
 
-    wanted, moments = times(6, 100), random.Random(at_once)
+    wanted = times(6, 100)
+    moments = random.Random(at_once)
     expected, whole = straight(tmp_path / "straight", model)
     kills = grids = 0
     while kills < wanted:

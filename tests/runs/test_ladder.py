@@ -80,7 +80,8 @@ def test_baselines_are_added_to_the_ladder(registered: Plugins) -> None:
         "tiny+mirror:post=whiten",
         "tiny+theirs",
     ]
-    target, roberta = "roberta+base:layers=-4:,pooling=target", parse_spec("roberta:max_length=90")
+    target = "roberta+base:layers=-4:,pooling=target"
+    roberta = parse_spec("roberta:max_length=90")
     found = with_baselines(roberta, expand_ladder(roberta, "wic", registered), "wic", registered)
     assert rows(found) == [
         row if "static" in row else str(parse_spec(row).with_params(max_length=90))

@@ -29,7 +29,8 @@ def test_limited_run_leaves_full_results_untouched(tmp_path: Path) -> None:
     session = Session(
         tmp_path / "results", cache=tmp_path / "cache", data_dir=tmp_path / "data", offline=True
     )
-    spec, full = "tiny+base:pooling=mean", tmp_path / "results"
+    spec = "tiny+base:pooling=mean"
+    full = tmp_path / "results"
     whole = session.run(spec, "quick-sts").results
     before = {path: path.read_bytes() for path in full.rglob("*.json")}
     with np.load(next(full.rglob("seed-0.npz"))) as arrays:
@@ -72,7 +73,8 @@ def test_paper_tables_ignore_limited_results() -> None:
 
 def test_limit_cuts_lexical_tasks_to_first_items() -> None:
     mentions = tuple(Mention(str(i), ("x",), frozenset({f"C{i}"})) for i in range(5))
-    names, ids = tuple("abcdef"), tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))
+    names = tuple("abcdef")
+    ids = tuple(frozenset({f"C{i}"}) for i in (9, 8, 1, 0, 2, 7))
     (cut,) = first("ncbi-disease", [Linking(mentions, names, ids)], 2)  # type: ignore[misc]
     assert (cut.mentions, cut.names) == (mentions[:2], tuple("abcd"))
     words = (("a", "b"), ("c", "d"), ("e", "f"))

@@ -44,7 +44,8 @@ def test_model_traits_are_probed_once(tmp_path: Path) -> None:
 def test_damaged_traits_entry_is_probed_again(tmp_path: Path) -> None:
     Cache(tmp_path).traits({"weights": "a"}, lambda: SEEN, ModelTraits)
     (file,) = files(tmp_path)
-    text, other = file.read_text(), ModelTraits(pads=True)
+    text = file.read_text()
+    other = ModelTraits(pads=True)
     for damaged in (text.replace("true", "false", 1), text[:-9]):
         file.write_text(damaged)
         assert Cache(tmp_path).traits({"weights": "a"}, lambda: other, ModelTraits) == other

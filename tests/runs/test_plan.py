@@ -208,10 +208,8 @@ def test_corpus_is_deduplicated_except_under_released_protocol(make: Make, bert:
 
 
 def test_unavailable_encoders_and_tasks_fail_alone(make: Make, registered: Plugins) -> None:
-    lost, bug = (
-        DataUnavailableError("it is gone", "look elsewhere"),
-        ZeroDivisionError("a bug of a plugin"),
-    )
+    lost = DataUnavailableError("it is gone", "look elsewhere")
+    bug = ZeroDivisionError("a bug of a plugin")
     tasks = [
         PairSimilarity(name, Mock(side_effect=error))
         for name, error in (("lost", lost), ("broken", bug))

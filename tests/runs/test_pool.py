@@ -245,7 +245,9 @@ def test_pooled_tuning_equals_single_process_tuning(
     (full.folder / "mine.txt").write_text(
         "".join(f"line number {n} {'of many ' * (n % 20)}\n" for n in range(24))
     )
-    before, tuned, weights = torch.get_num_threads(), "tiny+mirror:batch_size=24,epochs=1", {}
+    before = torch.get_num_threads()
+    tuned = "tiny+mirror:batch_size=24,epochs=1"
+    weights = {}
     try:
         for name, threads, workers in (("one", 4, 1), ("pool", 4, 2), ("other", 1, 1)):
             torch.set_num_threads(threads)

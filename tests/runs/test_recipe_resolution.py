@@ -57,7 +57,7 @@ def stating(random_model: Models, tmp_path: Path) -> Path:
     return folder
 
 
-def test_own_texts_are_read_with_the_models_window_and_tasks_with_theirs(
+def test_own_texts_are_read_with_the_models_window(
     random_model: Models, stating: Path, tmp_path: Path
 ) -> None:
     session = mirrorbench.Session(tmp_path, device="cpu", offline=True)
@@ -97,7 +97,8 @@ def test_tuned_encoder_reads_as_its_base(stating: Path, tmp_path: Path) -> None:
     with_prompt(stating, "query: ")
     long = ["quick zebras and lazy dogs " * 20, "two dogs"]
     base = SentenceTransformer(str(stating), device="cpu").encode(long)
-    once, twice = tmp_path / "once", tmp_path / "twice"
+    once = tmp_path / "once"
+    twice = tmp_path / "twice"
     mirrorbench.tune(TRAINING, f"{stating}+mirror:lr=0", once, held_out=0, device="cpu")
     mirrorbench.tune(TRAINING, f"{once}:lr=0", twice, held_out=0, device="cpu")
     for tuned in (once, twice):
@@ -107,10 +108,11 @@ def test_tuned_encoder_reads_as_its_base(stating: Path, tmp_path: Path) -> None:
         np.testing.assert_allclose(actual, base, atol=1e-5)
 
 
-def test_words_are_read_their_own_way_and_texts_too(tmp_path: Path) -> None:
+def test_methods_for_other_inputs_keep_their_readout(tmp_path: Path) -> None:
     """A sentence method on an encoder of words, and the reverse, keep the reading of the method."""
     marked = ["the [quick] zebra", "a [lazy] dog", "two [more] dogs", "one [dog] more"]
-    words, texts = tmp_path / "words", tmp_path / "texts"
+    words = tmp_path / "words"
+    texts = tmp_path / "texts"
     mirrorbench.tune(marked, "tiny:lr=0,layers=-2:", words, level="wic", held_out=0, device="cpu")
     mirrorbench.tune(TRAINING, "tiny:lr=0,max_length=20", texts, held_out=0, device="cpu")
     session = mirrorbench.Session(tmp_path, device="cpu", offline=True)
@@ -127,7 +129,7 @@ def test_words_are_read_their_own_way_and_texts_too(tmp_path: Path) -> None:
     }
 
 
-def test_prompt_that_would_be_cut_off_is_no_prompt_to_export(
+def test_prompts_that_would_be_cut_are_not_exported(
     stating: Path, random_model: Models, tmp_path: Path
 ) -> None:
     """A tokenizer that cuts at the left keeps the end of a text, and sentence-transformers cuts the prompt too."""
@@ -148,7 +150,7 @@ def test_prompt_that_would_be_cut_off_is_no_prompt_to_export(
             mirrorbench.tune(TRAINING, spec, tmp_path / "tuned", held_out=0, device="cpu")
 
 
-def test_keys_of_the_spec_replace_what_the_files_state(stating: Path) -> None:
+def test_spec_keys_replace_stated_keys(stating: Path) -> None:
     read = {
         pooling: mirrorbench.load(f"{stating}:pooling={pooling}", device="cpu").encoder.pooling
         for pooling in ("mean", "cls", "mean-padded")

@@ -40,7 +40,8 @@ def scores(session: Session, spec: str) -> list[float]:
 def test_encoder_retuned_in_place_gets_new_scores(
     session: Session, newcomer: Session, tmp_path: Path, spec: str
 ) -> None:
-    encoder, found = tmp_path / "enc", []
+    encoder = tmp_path / "enc"
+    found = []
     for texts in (
         [f"a line about {n} cats" for n in range(20)],
         [f"{n} dogs ran" for n in range(30)],

@@ -97,7 +97,8 @@ class WordList(ToyEncoder):
 
 def test_encoder_vocabulary_replaces_the_tasks_candidates(bench: Bench) -> None:
     task = LexiconInduction("words-bli", LEXICON, languages=("en", "de"))
-    with_words, without = WordList("words"), ToyEncoder("no words")
+    with_words = WordList("words")
+    without = ToyEncoder("no words")
     bench.plugins.add(ToyPlugin({"with": with_words, "without": without}, [task]), "toys")
     assert not bench.run("with", "without", "with", tasks=("words-bli",)).failures
     dictionaries = {"cat", "dog", "pig", "katze", "hund", "ferkel"}
@@ -199,10 +200,8 @@ def test_finished_cells_and_vectors_are_reused(bench: Bench, toy: ToyEncoder) ->
 def test_a_failing_task_stops_no_other(
     bench: Bench, toy: ToyEncoder, where: str, reason: str
 ) -> None:
-    task, error = (
-        PairSimilarity("bad", CATS),
-        DataFormatError if where == "load" else ZeroDivisionError,
-    )
+    task = PairSimilarity("bad", CATS)
+    error = DataFormatError if where == "load" else ZeroDivisionError
     task.identity = lambda data: {"pairs": "bad"}  # type: ignore[method-assign]
     failing = (
         Mock(return_value=[]) if where == "no inputs" else Mock(side_effect=error("not today"))
@@ -236,7 +235,8 @@ def test_encoder_error_on_one_task_spares_others(bench: Bench) -> None:
 def test_encoders_sharing_a_fingerprint_are_kept_apart(bench: Bench) -> None:
     """A copied class whose fingerprint nobody changed."""
 
-    one, other = ToyEncoder("same"), ToyEncoder("same")
+    one = ToyEncoder("same")
+    other = ToyEncoder("same")
     bench.plugins.add(ToyPlugin({"one": one, "other": other}, toy_tasks()), "toys")
     assert [result.spec for result in bench.run("one", "other").results] == [
         "one",
@@ -265,7 +265,8 @@ def test_failures_are_retried_and_constant_vectors_score_undefined(
 def test_results_are_reported_after_they_are_stored(
     bench: Bench, toy: ToyEncoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    lines, leases = list[str](), bench.results.root / ".leases"
+    lines = list[str]()
+    leases = bench.results.root / ".leases"
 
     class Looking(Log):
         def cell(self, cell: Cell, score: float | None, cached: bool) -> None:

@@ -135,7 +135,8 @@ def test_reloaded_tuned_model_gives_identical_vectors(
 
 @pytest.mark.parametrize(("lr", "harm"), [(1e-3, False), (1.0, True)])
 def test_rising_tuning_loss_is_reported(workspace: Workspace, lr: float, harm: bool) -> None:
-    model, reporter = tunable(locate(parse_spec("tiny"), "en", offline=True)), Log()
+    model = tunable(locate(parse_spec("tiny"), "en", offline=True))
+    reporter = Log()
     assert model.recipe is not None
     model = replace(model, recipe=replace(model.recipe, lr=lr, batch_size=20, epochs=2))
     texts = read_corpus(
@@ -143,7 +144,8 @@ def test_rising_tuning_loss_is_reported(workspace: Workspace, lr: float, harm: b
     ).texts
     workspace.reporter = reporter
     _, description = tuned_on(texts, model, workspace)
-    first, losses = description["tuning"]["first_loss"], description["tuning"]["losses"]
+    first = description["tuning"]["first_loss"]
+    losses = description["tuning"]["losses"]
     found = [note for note in reporter.lines if "lower lr" in note]
     assert (losses[-1] > first + 1, len(found)) == (harm, harm)
     assert all(f"the loss rose from {first:.2f} to {losses[-1]:.2f}" in note for note in found)
@@ -233,7 +235,8 @@ def test_overlap_with_tuning_texts_is_stored(bench: Bench, bert: str) -> None:
     specs = (f"{bert}+mirror", f"{bert}+base")
     before = {cell.id for cell in bench.plan(f"{bert}+base").cells}
     bench.corpus.write_text("The  CAT\na cat\n" + "".join(f"line number {n}\n" for n in range(30)))
-    outcome, cells = bench.run(*specs), bench.plan(*specs).cells
+    outcome = bench.run(*specs)
+    cells = bench.plan(*specs).cells
     stored = {(r.cell["method"], r.task): r for r in outcome.results}
     arrays = {
         (c.spec.method, c.task): np.load(bench.results.path(c).with_suffix(".npz")) for c in cells
@@ -242,7 +245,8 @@ def test_overlap_with_tuning_texts_is_stored(bench: Bench, bert: str) -> None:
         "cats": [2, 1, 1, 0],
         "dogs": [1, 0, 0],
     }.items():  # how many of both texts of each pair
-        overlap, hits = stored["mirror", task].overlap or {}, np.array(flags)
+        overlap = stored["mirror", task].overlap or {}
+        hits = np.array(flags)
         assert overlap["n_items"] == len(flags)
         assert [overlap["any_text"], overlap["all_texts"]] == pytest.approx(
             [np.mean(hits > 0), np.mean(hits == 2)]
@@ -307,7 +311,8 @@ def test_lora_tuning_is_reproducible_and_freezes_backbone(
     opened.save(tmp_path / "single")
     registered = load_plugins(discover=False).augmentations.by_name()
     keys: dict[str, Any] = {"lora": 4, "lr": 0.01, "epochs": 3, "batch_size": 8, "span_mask": 0}
-    recipe, learnt = override(mirror_preset("sentence", "bert", "paper"), keys, registered), []
+    recipe = override(mirror_preset("sentence", "bert", "paper"), keys, registered)
+    learnt = []
     for name, kept in (("half", "bf16"), ("single", "fp32"), ("single", "fp32")):
         tuned = open_for_tuning(tmp_path / name, recipe, registered, CPU, seed=3, precision="bf16")
         tune_backbone(tuned, LINES, recipe, 3, registered, precision="bf16")

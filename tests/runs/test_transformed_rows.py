@@ -65,7 +65,8 @@ def test_transformation_is_fitted_on_corpus_texts_only(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fit = spied(monkeypatch)
-    plain, white = f"{bert}{MEAN}", f"{bert}{MEAN},post=whiten,whiten=9"
+    plain = f"{bert}{MEAN}"
+    white = f"{bert}{MEAN},post=whiten,whiten=9"
     outcome = bench.run(plain, white)
     assert outcome.failures == ()
     raw = load_encoder(bench.workspace(), parse_spec(plain))[0]
@@ -96,7 +97,8 @@ def test_transformation_is_fitted_on_corpus_texts_only(
 def test_transformations_share_one_tuning_and_encoding(
     bench: Bench, bert: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fit, log = spied(monkeypatch), Log()
+    fit = spied(monkeypatch)
+    log = Log()
     tuned = f"{bert}+mirror"
     first = bench.run(tuned, f"{tuned}:post=abtt", f"{tuned}:post=zscore", log=log)
     assert (len(first.results), first.failures) == (6, ())
@@ -161,7 +163,8 @@ def test_impossible_transformation_fails_only_its_row(
 
 
 def test_fit_inputs_follow_pooling_and_paired_lines(bench: Bench, bert: str) -> None:
-    work, cell = bench.workspace(), bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
+    work = bench.workspace()
+    cell = bench.plan(f"{bert}+base:pooling=target,post=center").cells[0]
     found = embedding.fit_inputs(LINES, cell.model, cell.pooling, work.plugins)
     assert [item.text for item in found] == LINES
     assert {item.text[slice(*item.spans[0])] for item in found} == {"line", "number"}
@@ -223,7 +226,8 @@ def test_transformation_is_fitted_per_language(
 
 def test_tuned_directory_uses_its_stored_transformation(bench: Bench, bert: str) -> None:
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
-    folder, spec = bench.folder / "enc", parse_spec(f"{bert}+mirror:post=abtt")
+    folder = bench.folder / "enc"
+    spec = parse_spec(f"{bert}+mirror:post=abtt")
     with claiming(folder, force=False) as workplace:
         plugins, folders, compute, reporter = parts(bench.workspace())
         planned = plan_tuning(LINES, spec, folder, plugins, folders, compute, reporter, held_out=0)
