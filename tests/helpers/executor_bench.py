@@ -19,6 +19,7 @@ from helpers.plugin_fixtures import PATIENCE, Command, Said
 from helpers.recording_reporter import Log
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.outcomes import Outcome
 from mirrorbench.runs.requests import Request
 from mirrorbench.runs.settings import Settings
@@ -57,13 +58,22 @@ class Bench:
 
     def planned(self, encoder: str, executor: str, device: str) -> tuple[str, dict[str, str]]:
         """Return the planned device and precisions of a cell of an encoder under an executor with options."""
+        workspace, cell = self._planned_cell(encoder, executor, device)
+        return workspace.context().settings.device, cell.to_json()["precision"]
+
+    def model_key(self, encoder: str) -> str:
+        """Return the key of an encoder's model, by which processes lease it."""
+        _, cell = self._planned_cell(encoder, "local", "cpu")
+        return cell.model.key
+
+    def _planned_cell(self, encoder: str, executor: str, device: str) -> tuple[Workspace, Cell]:
         folders = (self.folder / "planned", self.folder / "data")
         workspace = Workspace(
             Settings(*folders, device=device, offline=True, executor=executor), self.plugins
         )
         request = Request((parse_spec(encoder),), ("cats",), (0,), str(self.folder / "mine.txt"))
         (cell,) = make_plan(workspace, request).cells
-        return workspace.context().settings.device, cell.to_json()["precision"]
+        return workspace, cell
 
     def stored(self, name: str) -> dict[str, bytes]:
         """Read the content of the folder ``name`` that must not depend on the executor: all but dates and costs."""
