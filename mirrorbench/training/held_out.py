@@ -1,4 +1,4 @@
-"""Held-out strings: their choice, their positive pairs, and measures of their vectors without labels.
+"""Held-out strings: how they are chosen and paired, and label-free measures of their vectors.
 
 Alignment and uniformity are those of Wang & Isola ("Understanding Contrastive Representation Learning through Alignment
 and Uniformity on the Hypersphere", ICML 2020, section 4.1), over unit vectors: the mean squared distance of positive
@@ -11,7 +11,7 @@ Mirror-BERT (section 4.4, Eq. 2) and as a logarithm in MirrorWiC (section 5.3, E
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +22,12 @@ from mirrorbench.core.vectors import rounded, unit
 from mirrorbench.training.methods import OF_TWO, PairFunction, PairMaker
 from mirrorbench.training.recipes import Recipe
 
-HELD_OUT, HELD_OUT_SHARE = 500, 0.1
-"""Strings held out by default, and their maximum share of all strings."""
+HELD_OUT = 500
+"""Number of strings held out by default."""
+HELD_OUT_SHARE = 0.1
+"""Largest share of the distinct strings that is held out."""
 FEWEST = 10
-"""Least held-out strings for ``stop=auto``: among fewer, one hit is more than a tenth of the accuracy."""
+"""Fewest held-out strings for ``stop=auto``: with fewer, a single hit is more than a tenth of the accuracy."""
 MEASURES = {
     "alignment": ("alignment", "lower is better"),
     "uniformity": ("uniformity", "lower is better"),
@@ -35,14 +37,25 @@ MEASURES = {
 }
 """Title and direction of each measure, in the order of reports."""
 _BLOCK = 256
-"""Directions computed together, which bounds memory at n x 256 numbers."""
+"""Directions computed at once, which bounds memory at n x 256 numbers."""
 
 
-def hold_out(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
-    """Divide strings into those to tune on, with their repeats, and distinct ones drawn by the seed to hold out.
+class HeldOutSplit(NamedTuple):
+    """Strings divided by ``hold_out``."""
 
-    ``HELD_OUT`` strings are held out, or ``HELD_OUT_SHARE`` if that is less; fewer than ``FEWEST`` raise a
-    ``TuningError``.
+    tuning_texts: list[str]
+    """Strings to tune on, in their order, repeated strings included."""
+    held_out: list[str]
+    """Distinct strings to hold out, in the order of their first occurrence."""
+
+
+def hold_out(texts: Sequence[str], seed: int) -> HeldOutSplit:
+    """Divide strings into those to tune on and those to hold out; the seed determines the draw.
+
+    ``HELD_OUT`` distinct strings are held out, or ``HELD_OUT_SHARE`` of them if that is less.
+
+    Raises:
+        TuningError: fewer than ``FEWEST`` strings would be held out.
     """
     distinct = list(dict.fromkeys(texts))
     n = min(HELD_OUT, int(len(distinct) * HELD_OUT_SHARE))
@@ -51,82 +64,125 @@ def hold_out(texts: Sequence[str], seed: int) -> tuple[list[str], list[str]]:
             f"stop=auto holds a tenth of the strings out, and of {len(distinct)} distinct ones that is too little",
             f"It needs {round(FEWEST / HELD_OUT_SHARE)} at least; leave stop=auto out of the encoder spec.",
         )
-    aside = {distinct[row] for row in np.random.default_rng(seed).permutation(len(distinct))[:n]}
-    return [text for text in texts if text not in aside], [
-        text for text in distinct if text in aside
-    ]
+    drawn_rows = np.random.default_rng(seed).permutation(len(distinct))[:n]
+    drawn = {distinct[row] for row in drawn_rows}
+    return HeldOutSplit(
+        tuning_texts=[text for text in texts if text not in drawn],
+        held_out=[text for text in distinct if text in drawn],
+    )
 
 
 def shortened(text: str, rng: np.random.Generator) -> str:
-    """Remove a random span of a tenth of a text's characters (at least one), to make its positive.
+    """Return a text's positive: the text without a random span of a tenth of its characters (at least one).
 
-    Without tokenizer and recipe, results of all models and tunings are comparable.
+    The result depends on no tokenizer and no recipe, so that measures of all models and tunings are comparable. A text
+    of which nothing would remain is returned unchanged.
     """
     length = max(1, len(text) // 10)
     start = int(rng.integers(max(1, len(text) - length + 1)))
-    return (text[:start] + text[start + length :]).strip() or text
+    rest = text[:start] + text[start + length :]
+    return rest.strip() or text
 
 
 def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list[tuple[str, str]]:
-    """Make positive pairs of held-out corpus lines: the labelled pairs of a method's function, or ``shortened`` texts.
+    """Return positive pairs of held-out corpus lines.
 
-    Of several lines with a common text or concept only the first one is used: the others would be false negatives.
+    If ``pairs``, the method's pair function, reads two texts from each line, its labelled pairs are returned; otherwise
+    each text is paired with its ``shortened`` version. Of several labelled pairs with a common text or concept only the
+    first is returned: the others would be false negatives.
     """
     rng = np.random.default_rng(seed)
     if not texts or pairs not in OF_TWO:
         return [(text, shortened(text, rng)) for text in texts]
-    plain = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
-    made = pairs(texts, PairMaker(plain, rng, "", "paper", {}))
-    representatives: dict[Any, tuple[str, str]] = {}
-    for left, right, group in zip(made.left, made.right, made.groups or (), strict=True):
-        representatives.setdefault(group, (left.text, right.text))
-    return list(representatives.values())
+    unaugmented = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
+    maker = PairMaker(unaugmented, rng, mask_token="", protocol="paper", augmentations={})
+    labelled = pairs(texts, maker)
+    first_pairs: dict[Any, tuple[str, str]] = {}
+    for left, right, group in zip(
+        labelled.left, labelled.right, labelled.groups or (), strict=True
+    ):
+        first_pairs.setdefault(group, (left.text, right.text))
+    return list(first_pairs.values())
 
 
 def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[np.bool_]]:
-    """Return ``MEASURES`` of n > 1 pairs of vectors, each side of shape (n, d), and whether each pair is retrieved.
+    """Measure n > 1 pairs of vectors.
 
-    ``accuracy@1`` is the share of first texts with the strictly highest cosine to their own second text. Uniformity,
-    isotropy and effective rank are the first texts'.
+    Uniformity, isotropy and effective rank are those of the first texts.
+
+    Args:
+        left: vectors of the first texts, shape (n, d).
+        right: vectors of the second texts, shape (n, d).
+
+    Returns:
+        ``MEASURES`` by name, and whether each pair is retrieved: whether the cosine of its two texts is strictly higher
+        than that of its first text and any other second text. ``accuracy@1`` is the share of retrieved pairs.
     """
-    first, second = unit(left), unit(right)
-    similarity = rounded(first @ second.T)
-    own = similarity.diagonal().copy()
-    np.fill_diagonal(similarity, -np.inf)
-    hits = own > similarity.max(1)
-    distances = 2 - 2 * (first @ first.T)[np.triu_indices(len(first), 1)]
+    first = unit(left)
+    second = unit(right)
+    cosines = rounded(first @ second.T)
+    pair_cosines = cosines.diagonal().copy()
+    np.fill_diagonal(cosines, -np.inf)
+    retrieved = pair_cosines > cosines.max(1)
+
+    pair_distances = np.square(first - second).sum(1)
     measures = {
-        "alignment": float(np.mean(np.square(first - second).sum(1))),
-        "uniformity": float(np.log(np.mean(np.exp(-2 * distances)))),
-        "accuracy@1": float(np.mean(hits)),
+        "alignment": float(np.mean(pair_distances)),
+        "uniformity": _uniformity(first),
+        "accuracy@1": float(np.mean(retrieved)),
         "log_isotropy": log_isotropy(left),
         "effective_rank": effective_rank(first),
     }
-    return measures, hits
+    return measures, retrieved
+
+
+def _uniformity(vectors: NDArray[Any]) -> float:
+    """Return the uniformity of unit vectors (Wang & Isola 2020, section 4.1, t = 2)."""
+    above_diagonal = np.triu_indices(len(vectors), 1)
+    # |u - v|^2 = 2 - 2 u . v for unit vectors.
+    squared_distances = 2 - 2 * (vectors @ vectors.T)[above_diagonal]
+    return float(np.log(np.mean(np.exp(-2 * squared_distances))))
 
 
 def nearest_rows(vectors: Array, n: int) -> list[int]:
-    """Return for each of the first n rows the other row with the highest cosine."""
+    """Return the index of the other row with the highest cosine, for each of the first n rows."""
     scaled = unit(vectors)
-    similarity = rounded(scaled[:n] @ scaled.T)
-    np.fill_diagonal(similarity, -np.inf)
-    return [int(row) for row in similarity.argmax(1)]
+    cosines = rounded(scaled[:n] @ scaled.T)
+    np.fill_diagonal(cosines, -np.inf)
+    return [int(row) for row in cosines.argmax(1)]
 
 
 def effective_rank(vectors: NDArray[Any]) -> float:
-    """Return exp of the entropy of the singular values divided by their sum: from 1 to the rank; 0 for zeros alone.
+    """Return the effective rank: exp of the entropy of the singular values divided by their sum.
 
-    The vectors are not centred, so a common direction lowers it.
+    It lies between 1 and the rank, and is 0 if all vectors are zero. The vectors, shape (n, d), are not centred, so a
+    common direction lowers it. Source: Roy & Vetterli (EUSIPCO 2007), section 2.
     """
-    values = np.linalg.svd(np.asarray(vectors, dtype=np.float64), compute_uv=False)
-    shares = values[values > 0] / values.sum()
-    return float(np.exp(-(shares * np.log(shares)).sum())) if len(shares) else 0.0
+    singular_values = np.linalg.svd(np.asarray(vectors, dtype=np.float64), compute_uv=False)
+    shares = singular_values[singular_values > 0] / singular_values.sum()
+    if len(shares) == 0:
+        return 0.0
+    entropy = -(shares * np.log(shares)).sum()
+    return float(np.exp(entropy))
 
 
 def log_isotropy(vectors: NDArray[Any]) -> float:
     """Return log(min Z(c) / max Z(c)) over the eigenvectors c of V^T V; Z(c) is the sum of exp(c . v) over the vectors.
 
-    0 is isotropic. Both signs of each eigenvector count, since the sign depends on the linear-algebra library.
+    Isotropic vectors have 0, all others less. Both signs of each eigenvector count, since the linear-algebra library
+    decides which one it returns. Source: Mu and Viswanath (2018); Mirror-BERT, section 4.4, Eq. 2; MirrorWiC, section
+    5.3, Eq. 2.
+
+    Args:
+        vectors: V, shape (n, d).
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import log_isotropy
+        >>> log_isotropy(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]))
+        0.0
+        >>> log_isotropy(np.array([[1, 0], [1, 1]])) < -1
+        True
     """
     rows = np.asarray(vectors, dtype=np.float64)
     sums = log_sums(rows, directions(rows), signs=(1, -1))
@@ -134,21 +190,54 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
 
 def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the eigenvectors of V^T V, V the rows, as columns by falling eigenvalue, largest components positive."""
-    eigenvectors: NDArray[np.float64] = np.linalg.eigh(rows.T @ rows)[1][:, ::-1]
-    largest = eigenvectors[np.abs(eigenvectors).argmax(axis=0), np.arange(eigenvectors.shape[1])]
-    return np.where(largest < 0, -1.0, 1.0) * eigenvectors
+    """Return the eigenvectors of V^T V, the directions in which vectors are measured.
+
+    Args:
+        rows: V, shape (n, d).
+
+    Returns:
+        The eigenvectors as columns, shape (d, d), by falling eigenvalue. The component with the largest absolute value
+        of each is positive.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import directions
+        >>> directions(np.array([[-3.0, 0.0], [0.0, -1.0]])).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    _, ascending = np.linalg.eigh(rows.T @ rows)
+    eigenvectors: NDArray[np.float64] = ascending[:, ::-1]
+    largest_rows = np.abs(eigenvectors).argmax(axis=0)
+    largest_components = eigenvectors[largest_rows, np.arange(eigenvectors.shape[1])]
+    signs = np.where(largest_components < 0, -1.0, 1.0)
+    return signs * eigenvectors
 
 
 def log_sums(
     rows: NDArray[np.float64], columns: NDArray[np.float64], signs: tuple[int, ...]
 ) -> NDArray[np.float64]:
-    """Return the logarithms of Z(c) for each column c and each sign."""
+    """Return log Z(s c) for each column c and each sign s; Z(c) is the sum of exp(c . v) over the vectors v.
+
+    Args:
+        rows: the vectors v, shape (n, d).
+        columns: the directions c, shape (d, k).
+        signs: ``(1,)``, ``(-1,)`` or ``(1, -1)``.
+
+    Returns:
+        The logarithms, shape (k * len(signs),). With one sign they are in the order of the columns; with two the order
+        is by block of 256 columns, in each by sign.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import log_sums
+        >>> log_sums(np.zeros((1, 2)), np.eye(2), signs=(1,)).tolist()
+        [0.0, 0.0]
+    """
     from scipy.special import logsumexp
 
-    blocks = (
-        rows @ columns[:, start : start + _BLOCK] for start in range(0, columns.shape[1], _BLOCK)
-    )
-    return np.concatenate(
-        [logsumexp(sign * products, axis=0) for products in blocks for sign in signs]
-    )
+    sums = []
+    for start in range(0, columns.shape[1], _BLOCK):
+        products = rows @ columns[:, start : start + _BLOCK]
+        for sign in signs:
+            sums.append(logsumexp(sign * products, axis=0))
+    return np.concatenate(sums)

@@ -1,8 +1,8 @@
 """The tuning loop: two views of each string, one loss (paper 1, section 2; paper 2, section 3).
 
 All randomness comes from the tuning's seed. A NumPy generator draws the order of the strings and text augmentations;
-dropout is seeded for each micro-batch of each step, so that a micro-batch may be computed twice and in any order. On
-one machine a CPU run repeats bit for bit, with or without an interruption.
+dropout is seeded for each micro-batch of each step, so that micro-batches may be computed twice and in any order. A CPU
+run repeats bit for bit on one machine, whether or not it was interrupted.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -41,17 +41,22 @@ from mirrorbench.training.recipes import Recipe
 CHECK_EVERY = 10
 """Steps between two checks of the loss, each of which waits for the device."""
 HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30, "cuda": 16 << 30}
-"""Memory for activations by device type; on a GPU for those of a micro-batch: see ``limits``."""
+"""Memory for activations by device type; on a GPU, for those of one micro-batch: see ``limits``."""
 _TOKEN_BYTES = 105
-"""Bytes of float32 activations for each token, layer and hidden dimension: 79 to 104 in BERT of several sizes (dropout
-on, 20 to 64 tokens a text, a feed-forward width of four times the hidden one), up to 129 at 128 tokens; fewer in bf16.
+"""Bytes of float32 activations per token, layer and hidden dimension.
+
+Measured: 79 to 104 in BERT of several sizes (with dropout, 20 to 64 tokens a text, a feed-forward width of four times
+the hidden one), up to 129 at 128 tokens; fewer in bf16.
 """
 _INPUT_BYTES = 8
-"""Bytes of a layer's input, which gradient checkpointing keeps: 4.5 in ModernBERT, 5.4 in T5."""
+"""Bytes of a layer's input per token and hidden dimension, which gradient checkpointing keeps.
+
+Measured: 4.5 in ModernBERT, 5.4 in T5.
+"""
 
 ROSE = 0.5
-"""Rise of the loss, in nats or relative to it, above which a tuning did harm."""
-_KEPT = (
+"""Rise of the loss above which a tuning did harm: in nats, or relative to a first loss above 1."""
+_SAVED_ATTRIBUTES = (
     "epoch",
     "done",
     "pairs",
@@ -65,7 +70,7 @@ _KEPT = (
     "most",
     "first_loss",
 )
-"""Attributes of the loop in a checkpoint."""
+"""Attributes of ``_Loop`` that a checkpoint holds under these names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +78,7 @@ class TuningReport:
     """Counts, times and losses of a tuning."""
 
     steps: int
+    """Steps of the optimiser."""
     strings: int
     """Strings, each counted once per epoch (two views each)."""
     tokens: int
@@ -80,7 +86,7 @@ class TuningReport:
     padding: float
     """Share of padding in the computed positions, 0 to 1."""
     seconds: float
-    """Wall-clock time of the loop, without loading and work lost by an interruption."""
+    """Wall-clock time of the loop, without loading and without work lost by an interruption."""
     losses: tuple[float, ...]
     """Mean loss of each ``CHECK_EVERY`` steps."""
     first_loss: float
@@ -89,7 +95,8 @@ class TuningReport:
     @property
     def rose(self) -> bool:
         """Whether the loss ended above that of the untuned weights by more than ``ROSE``."""
-        return self.losses[-1] > self.first_loss + ROSE * max(1.0, abs(self.first_loss))
+        allowed_rise = ROSE * max(1.0, abs(self.first_loss))
+        return self.losses[-1] > self.first_loss + allowed_rise
 
     @property
     def cost(self) -> dict[str, float]:
@@ -110,18 +117,28 @@ def batches(
 ) -> Iterator[NDArray[np.int64]]:
     """Yield one epoch's batches of the indices of n strings, at least 2, in random order.
 
-    With ``drop_last`` an incomplete last batch is skipped; otherwise the strings are spread evenly over the batches, so
-    that none has few negatives. ``together``: number of successive indices in the same batch.
+    Args:
+        n: number of strings; a multiple of ``together``.
+        size: strings in a batch.
+        drop_last: whether an incomplete last batch is skipped. Otherwise the strings are spread evenly over the
+            batches, so that no batch has few negatives.
+        rng: draws the order.
+        together: number of successive indices that stay in the same batch, in their order.
     """
-    order = rng.permutation(n // together)[:, None] * together + np.arange(together)
-    n, size = len(order), max(1, size // together)
-    if drop_last and n >= size:
-        for start in range(0, n - size + 1, size):
-            yield order[start : start + size].ravel()
-    else:
+    group_starts = rng.permutation(n // together)[:, None] * together
+    groups = group_starts + np.arange(together)
+    n_groups = len(groups)
+    groups_per_batch = max(1, size // together)
+    if drop_last and n_groups >= groups_per_batch:
+        for start in range(0, n_groups - groups_per_batch + 1, groups_per_batch):
+            yield groups[start : start + groups_per_batch].ravel()
+        return
+    n_batches = -(-n_groups // groups_per_batch)
+    if together == 1:
         # An odd number of strings in batches of two: one batch of three, rather than a string without negatives.
-        most = n // 2 if together == 1 else n
-        yield from (rows.ravel() for rows in np.array_split(order, min(-(-n // size), most)))
+        n_batches = min(n_batches, n_groups // 2)
+    for batch in np.array_split(groups, n_batches):
+        yield batch.ravel()
 
 
 def tune_backbone(
@@ -138,50 +155,66 @@ def tune_backbone(
     checkpoint: Checkpoint | None = None,
     saved: Mapping[str, Any] | None = None,
 ) -> TuningReport:
-    """Tune a backbone, built with the recipe's model augmentations, in place.
+    """Tune a backbone in place; it must have been built with the recipe's model augmentations.
 
-    ``advance`` gets the number of strings done since its last call, or the corresponding share of pairs. ``saved``: the
-    state in a ``checkpoint`` of the same tuning, from which it resumes.
+    Args:
+        transformer: the backbone.
+        texts: strings or corpus lines, at least two.
+        recipe: the hyper-parameters.
+        seed: determines all random numbers.
+        augmentations: registered augmentations by name.
+        protocol: ``paper`` or ``released``.
+        precision: ``fp32``, ``bf16`` or ``fp16``.
+        advance: called with the number of strings done since its last call. If the method makes more or fewer pairs
+            than there are strings, the number is the corresponding share of the strings.
+        pairs: the method's function that makes the pairs of an epoch.
+        losses: registered losses by name.
+        checkpoint: written along the tuning if given.
+        saved: state of the loop in a checkpoint of the same tuning, from which it resumes.
 
     Raises:
         TuningError: fewer than two strings or pairs, an inapplicable augmentation, or a loss that is not finite.
+        DeviceMemoryError: one pair of strings, or the optimiser's averages, do not fit into memory.
     """
     _check_tunable(transformer, texts, recipe)
     started = time.perf_counter()
-    rng, device = np.random.default_rng(seed), transformer.device
-    mask = transformer.tokenizer.mask_token or ""
-    maker = PairMaker(recipe, rng, mask, protocol, augmentations, transformer.can_read)
+    device = transformer.device
+    rng = np.random.default_rng(seed)
+    mask_token = transformer.tokenizer.mask_token or ""
+    maker = PairMaker(recipe, rng, mask_token, protocol, augmentations, transformer.can_read)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
-    packable = (
-        transformer.traits.packs
-    )  # measured before augmentations and the objective change the model
-    with torch.random.fork_rng(devices=[device] if on_gpu(device) else []), ExitStack() as attached:
+    # Measured before augmentations and the objective change the model.
+    packable = transformer.traits.packs
+    forked_devices = [device] if on_gpu(device) else []
+    with torch.random.fork_rng(devices=forked_devices), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        packs = (
-            _attach(in_use(recipe.augment, augmentations, "model"), transformer.model, attached)
-            and packable
-        )
+        model_augmentations = in_use(recipe.augment, augmentations, "model")
+        augmentations_pack = _attach(model_augmentations, transformer.model, attached)
         objective = objective_of(losses[recipe.loss], transformer, recipe)
-        reader = MicroBatchReader(objective, precision, packs)
+        reader = MicroBatchReader(objective, precision, augmentations_pack and packable)
         if recipe.gradient_checkpointing:
             attached.enter_context(checkpointed(transformer.model, reader.parallel))
         loop = _Loop(reader, seed, started)
         if saved:
             loop.load_state_dict(saved)
         if checkpoint:
-            checkpoint.begin("loop", loop, sum(value.nbytes for value in loop.learned) * 3)
+            # The weights, and the two averages of AdamW for each.
+            size = 3 * sum(value.nbytes for value in loop.learned)
+            checkpoint.begin("loop", loop, size)
         for epoch in range(loop.epoch, recipe.epochs):
             loop.begin(epoch, rng)
-            made = pairs(texts, maker)
-            n = len(made.left)
-            order = batches(n, recipe.batch_size, recipe.drop_last, rng, made.together)
+            epoch_pairs = pairs(texts, maker)
+            n_pairs = len(epoch_pairs.left)
+            order = batches(n_pairs, recipe.batch_size, recipe.drop_last, rng, epoch_pairs.together)
             # All draws of an epoch are made before its first step, so a resumed epoch makes them all.
-            for batch in tokenizer.batches(made, islice(order, loop.done, None)):
-                before = loop.pairs
+            remaining = islice(order, loop.done, None)
+            for batch in tokenizer.batches(epoch_pairs, remaining):
+                strings_before = loop.pairs * len(texts) // n_pairs
                 loop.step(batch)
-                advance(loop.pairs * len(texts) // n - before * len(texts) // n)
+                strings_done = loop.pairs * len(texts) // n_pairs
+                advance(strings_done - strings_before)
                 if checkpoint:
                     checkpoint.save_when_due()
         loop.check()
@@ -196,10 +229,13 @@ def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recip
             f"a corpus of {len(texts)} distinct strings cannot be tuned on",
             "It needs at least two.",
         )
-    masking = [name for name, rate in recipe.augment if "mask" in name and rate]
+    masking = [
+        augmentation for augmentation, rate in recipe.augment if "mask" in augmentation and rate
+    ]
     if not masking:
         return
-    tokenizer, name = transformer.tokenizer, transformer.path.name
+    tokenizer = transformer.tokenizer
+    name = transformer.path.name
     problem = ""
     if not tokenizer.mask_token:
         problem = f"{name}'s tokenizer has no mask token"
@@ -215,9 +251,11 @@ def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recip
 def check_strings(transformer: Transformer, strings: Sequence[str], max_length: int) -> None:
     """Raise an ``UnreadableTextError`` for the first string with a token that the model cannot read.
 
-    The texts of a pair are joined by a tab in ``strings``.
+    ``strings``: texts, or pairs of texts joined by a tab. ``max_length``: tokens of a text that are read.
     """
-    texts = [text for string in strings for text in string.split("\t")]
+    texts: list[str] = []
+    for string in strings:
+        texts.extend(string.split("\t"))
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         transformer.tokenize(texts[start : start + TEXTS_PER_CHUNK], max_length)
 
@@ -225,78 +263,99 @@ def check_strings(transformer: Transformer, strings: Sequence[str], max_length: 
 def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack) -> bool:
     """Attach augmentations with their rates to a model, and return whether all in use permit packed rows."""
     for augmentation, rate in augmentations:
-        if detach := augmentation.attach(model, rate):
+        detach = augmentation.attach(model, rate)
+        if detach:
             attached.callback(detach)
-    return all(
+    in_use_pack = [
         getattr(augmentation, "packs", False) for augmentation, rate in augmentations if rate
-    )
+    ]
+    return all(in_use_pack)
 
 
 class _Loop:
-    """Optimiser, loss and counters of one tuning; nothing waits for the device between two checks of the loss."""
+    """Optimiser, losses and counters of one tuning; nothing waits for the device between two checks of the loss.
+
+    Attributes:
+        most: most tokens of a micro-batch, lowered when memory runs out.
+        held: most tokens whose activations are kept for back-propagation, lowered when memory runs out.
+        steps: steps of the optimiser so far.
+        strings: strings so far, each counted once per epoch.
+        tokens: tokens of both views so far, without padding.
+        positions: computed positions so far, padding included.
+        pending: losses since the last check, on the device.
+        losses: mean loss of each ``CHECK_EVERY`` steps.
+        epoch: the current epoch.
+        done: batches done in this epoch.
+        pairs: pairs done in this epoch.
+        draws: state of the random generator when this epoch began.
+        learned: weights and buffers that a checkpoint holds.
+    """
 
     def __init__(self, reader: MicroBatchReader, seed: int, started: float = 0.0) -> None:
-        self.reader, self.objective, self.seed = reader, reader.objective, seed
+        self.reader = reader
+        self.objective = reader.objective
+        self.seed = seed
         self.device = reader.transformer.device
         self.objective.train()
         self.optimizer = self.objective.optimizer()
-        # Gradients are too small for fp16 alone (released code: the same scaler); otherwise it does nothing.
+        # Gradients are too small for fp16 alone (released code: the same scaler). Disabled, it does nothing.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
         self.most, self.held = limits(self.objective)
-        self.steps = self.strings = self.tokens = self.positions = 0
+        self.steps = 0
+        self.strings = 0
+        self.tokens = 0
+        self.positions = 0
         self.pending: list[Tensor] = []
         self.losses: list[float] = []
-        self.epoch = self.done = self.pairs = 0
         self.first_loss = 0.0
-        self.draws: dict[str, Any] = {}  # the state of the generator when the epoch began
-        self.started, self.resumed = started, False
+        self.epoch = 0
+        self.done = 0
+        self.pairs = 0
+        self.draws: dict[str, Any] = {}
+        self.started = started
+        self.resumed = False
         self.learned: list[Tensor] = [*self.reader.weights, *self.objective.buffers]
 
     def begin(self, epoch: int, rng: np.random.Generator) -> None:
-        """Begin an epoch, or resume a checkpoint's with the same random numbers."""
+        """Begin an epoch, or continue that of a checkpoint with the same random numbers."""
         if self.resumed:
-            rng.bit_generator.state, self.resumed = self.draws, False
-        else:
-            self.epoch, self.done, self.pairs, self.draws = (
-                epoch,
-                0,
-                0,
-                dict(rng.bit_generator.state),
-            )
+            rng.bit_generator.state = self.draws
+            self.resumed = False
+            return
+        self.epoch = epoch
+        self.done = 0
+        self.pairs = 0
+        self.draws = dict(rng.bit_generator.state)
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the state for a checkpoint, or ``None`` if the objective's is unknown."""
-        if (own := self.objective.state_dict()) is None:
+        """Return the state for a checkpoint, or ``None`` if the objective has a state that it does not return."""
+        objective_state = self.objective.state_dict()
+        if objective_state is None:
             return None
-        parts = {
+        state: dict[str, Any] = {
             "optimizer": self.optimizer.state_dict(),
             "scaler": self.scaler.state_dict(),
-            "objective": own,
+            "objective": objective_state,
         }
-        learned = [value.detach() for value in self.learned]
-        seconds = time.perf_counter() - self.started
-        return {
-            **parts,
-            **{name: getattr(self, name) for name in _KEPT},
-            "learned": learned,
-            "seconds": seconds,
-        }
+        for name in _SAVED_ATTRIBUTES:
+            state[name] = getattr(self, name)
+        state["learned"] = [value.detach() for value in self.learned]
+        state["seconds"] = time.perf_counter() - self.started
+        return state
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resume from a checkpoint."""
         with torch.no_grad():
             for value, saved in zip(self.learned, state["learned"], strict=True):
                 value.copy_(saved)
-        for name, part in (
-            ("optimizer", self.optimizer),
-            ("scaler", self.scaler),
-            ("objective", self.objective),
-        ):
-            part.load_state_dict(state[name])
-        for name in _KEPT:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.scaler.load_state_dict(state["scaler"])
+        self.objective.load_state_dict(state["objective"])
+        for name in _SAVED_ATTRIBUTES:
             setattr(self, name, state[name])
         self.pending = [loss.to(self.device) for loss in self.pending]
-        self.started, self.resumed = time.perf_counter() - state["seconds"], True
+        self.started = time.perf_counter() - state["seconds"]
+        self.resumed = True
 
     def step(self, pairs: TokenizedPairs) -> None:
         """Make one optimiser step on a batch of pairs."""
@@ -304,7 +363,8 @@ class _Loop:
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()
-        self.scaler.step(self.optimizer)  # left out where a gradient is infinite
+        # The scaler skips the step if a gradient is infinite.
+        self.scaler.step(self.optimizer)
         self.scaler.update()
         self.steps += 1
         self.objective.stepped(self.optimizer, self.steps)
@@ -315,8 +375,9 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs) -> Tensor:
-        """Repeat ``differentiate`` with lower limits while the device runs out of memory."""
-        counts = self.tokens, self.positions
+        """Call ``differentiate``, again with lower limits whenever the device runs out of memory."""
+        tokens_before = self.tokens
+        positions_before = self.positions
         longest = max(self.reader.fixed, int(pairs.lengths.max()))
         while True:
             self.optimizer.zero_grad()
@@ -325,59 +386,73 @@ class _Loop:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
-            tried = self.positions - counts[1]
-            if (
-                self.most < tried <= self.held
-            ):  # several micro-batches, all kept: fewer kept change no number
-                self.held = tried // 2
-            else:  # smaller micro-batches draw other dropout
-                self.most = min(self.most, tried) // 2
-                self.held = min(self.held, self.most)
+            self._lower_limits(tried=self.positions - positions_before)
+            # The two views of one pair are the smallest micro-batch.
             if self.most < 2 * longest:
-                more = (
-                    ""
-                    if self.objective.recipe.gradient_checkpointing
-                    else "gradient_checkpointing=true or "
-                )
+                checkpointing = "gradient_checkpointing=true or "
+                if self.objective.recipe.gradient_checkpointing:
+                    checkpointing = ""
                 raise DeviceMemoryError(
                     f"no memory left on {self.device} for one pair of strings",
-                    f"Add {more}a smaller train_max_length to the encoder spec, or use --device cpu.",
+                    f"Add {checkpointing}a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )
             release_memory(self.device)
-            self.tokens, self.positions = counts
+            self.tokens = tokens_before
+            self.positions = positions_before
+
+    def _lower_limits(self, tried: int) -> None:
+        """Lower ``held``, or ``most`` too, after a batch of ``tried`` positions did not fit into memory."""
+        if self.most < tried <= self.held:
+            # Several micro-batches had their activations kept. Keeping fewer of them changes no number.
+            self.held = tried // 2
+        else:
+            # Smaller micro-batches draw other dropout.
+            self.most = min(self.most, tried) // 2
+            self.held = min(self.held, self.most)
 
     def differentiate(self, pairs: TokenizedPairs) -> Tensor:
         """Return the loss of a batch of pairs, and add its gradients to those of the weights."""
-        # A batch with too many activations is computed twice with the same dropout: for its vectors and for gradients,
-        # one micro-batch at a time (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited
-        # Setup"). The loss and its gradients are the same.
-        draws = np.random.default_rng((self.seed, self.steps))  # the same when the step is repeated
-        parts, order = self.reader.split(pairs, self.most, draws)
-        computed = [self.reader.positions(part) for part in parts]
+        # The same numbers when the step is repeated.
+        rng = np.random.default_rng((self.seed, self.steps))
+        micro_batches, order = self.reader.split(pairs, self.most, rng)
+        positions = sum(self.reader.positions(micro_batch) for micro_batch in micro_batches)
         self.tokens += len(pairs.ids.values)
-        self.positions += sum(computed)
-        whole = sum(computed) <= self.held
-        vectors = self.reader.read(parts, keep=whole)
+        self.positions += positions
+
+        # The gradients of the loss with respect to the vectors.
+        keep_activations = positions <= self.held
+        vectors = self.reader.read(micro_batches, keep=keep_activations)
         leaves = [vector.detach().requires_grad_() for vector in vectors]
-        torch.manual_seed(int(draws.integers(1 << 32)))
-        loss = self.objective.loss(*in_order(leaves, order), pairs, self.most)
+        torch.manual_seed(int(rng.integers(1 << 32)))
+        left, right = in_order(leaves, order)
+        loss = self.objective.loss(left, right, pairs, self.most)
         torch.autograd.backward(self.scaler.scale(loss))
         gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
-        if whole:
+
+        if keep_activations:
             self.reader.differentiate(vectors, gradients)
-        else:
-            for part, gradient in zip(parts, gradients, strict=True):
-                self.reader.differentiate(self.reader.read([part]), [gradient])
+            return loss.detach()
+        # A batch with too many activations is computed a second time with the same dropout, one micro-batch at a time
+        # (Gao et al. 2021, "Scaling Deep Contrastive Learning Batch Size under Memory Limited Setup"). The loss and
+        # its gradients are the same.
+        for micro_batch, gradient in zip(micro_batches, gradients, strict=True):
+            # The vectors get no name: it would keep their activations while the next micro-batch is computed.
+            self.reader.differentiate(self.reader.read([micro_batch]), [gradient])
         return loss.detach()
 
     def check(self) -> None:
-        """Record the losses since the last check; one that is not finite raises a ``TuningError``."""
+        """Record the losses since the last check.
+
+        Raises:
+            TuningError: a loss is not finite.
+        """
         if not self.pending:
             return
         values = torch.stack(self.pending).tolist()
         if not np.isfinite(values).all():
+            first_step = self.steps - len(values) + 1
             raise TuningError(
-                f"the loss is not finite within steps {self.steps - len(values) + 1} to {self.steps}",
+                f"the loss is not finite within steps {first_step} to {self.steps}",
                 "Try a lower lr, a higher temperature, or --precision fp32.",
             )
         if not self.losses:
@@ -386,37 +461,62 @@ class _Loop:
         self.pending.clear()
 
     def report(self) -> TuningReport:
-        padding, seconds = (
-            1 - self.tokens / max(1, self.positions),
-            time.perf_counter() - self.started,
-        )
-        losses = tuple(self.losses)
+        """Return counts, times and losses so far."""
         return TuningReport(
-            self.steps, self.strings, self.tokens, padding, seconds, losses, self.first_loss
+            steps=self.steps,
+            strings=self.strings,
+            tokens=self.tokens,
+            padding=1 - self.tokens / max(1, self.positions),
+            seconds=time.perf_counter() - self.started,
+            losses=tuple(self.losses),
+            first_loss=self.first_loss,
         )
 
 
-def limits(objective: Objective) -> tuple[int, int]:
-    """Return the most tokens of a micro-batch, and of all activations kept for back-propagation, each at least 2.
+class Limits(NamedTuple):
+    """Limits on the memory of a step, in tokens."""
 
-    The size of micro-batches changes dropout: on a GPU it depends on the model and, if that is small, on the total
-    memory, so that a run repeats. The kept activations, which change no number, depend on the free memory.
+    most: int
+    """Most tokens of a micro-batch, at least 2."""
+    held: int
+    """Most tokens whose activations are kept for back-propagation, at least 2."""
+
+
+def limits(objective: Objective) -> Limits:
+    """Return how many tokens fit into a micro-batch, and how many into the activations that are kept.
+
+    The size of micro-batches changes dropout. So that a run repeats, on a GPU it depends on the model alone, or on the
+    total memory too if that is small. The kept activations change no number, and depend on the free memory.
     """
-    transformer, device = objective.transformer, objective.transformer.device
-    room = (HELD_BYTES[device_type(device)],) * 2
+    transformer = objective.transformer
+    device = transformer.device
+    micro_batch_bytes = HELD_BYTES[device_type(device)]
+    kept_bytes = micro_batch_bytes
     if on_gpu(device):
         total, free = gpu_memory(device)
-        weights = sum(weight.numel() * weight.element_size() for weight in objective.weights)
-        # The total holds frozen weights, and weights, gradients and two averages of the others; gradients are not
-        # allocated yet. The rest of each is for memory that torch does not count, and gaps between its blocks.
+        weights = sum(_bytes_of(weight) for weight in objective.weights)
         frozen = sum(
-            w.numel() * w.element_size()
-            for w in transformer.model.parameters()
-            if not w.requires_grad
+            _bytes_of(weight)
+            for weight in transformer.model.parameters()
+            if not weight.requires_grad
         )
-        room = (min(room[0], (total - frozen - 4 * weights) // 2), (free - weights) * 3 // 4)
-    layer, layers = _TOKEN_BYTES * transformer.dimensions, transformer.layers
-    kept = layer * layers
+        # The total memory holds frozen weights, and four times the others: weights, gradients and two averages. The
+        # free memory lacks gradients alone, which are not allocated yet. A part of each is left for memory that torch
+        # does not count, and for gaps between its blocks.
+        micro_batch_bytes = min(micro_batch_bytes, (total - frozen - 4 * weights) // 2)
+        kept_bytes = (free - weights) * 3 // 4
+    bytes_per_layer = _TOKEN_BYTES * transformer.dimensions
+    bytes_per_token = bytes_per_layer * transformer.layers
+    kept_bytes_per_token = bytes_per_token
     if objective.recipe.gradient_checkpointing:
-        kept = layer + _INPUT_BYTES * transformer.dimensions * layers
-    return max(2, room[0] // (layer * layers)), max(2, room[1] // kept)
+        # The inputs of all layers, and the activations of the layer that is being differentiated.
+        inputs = _INPUT_BYTES * transformer.dimensions * transformer.layers
+        kept_bytes_per_token = bytes_per_layer + inputs
+    return Limits(
+        most=max(2, micro_batch_bytes // bytes_per_token),
+        held=max(2, kept_bytes // kept_bytes_per_token),
+    )
+
+
+def _bytes_of(weight: Tensor) -> int:
+    return weight.numel() * weight.element_size()
