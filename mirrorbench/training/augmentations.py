@@ -1,7 +1,8 @@
 """Augmentations, which make two different views of one string (Mirror-BERT, sections 2.2 and 4.4, footnote 13).
 
-A *text* augmentation rewrites a string, a *token* augmentation its token ids; both change one view of each pair, or
-both views under ``sides=2``. A *model* augmentation makes the network noisy, so that two passes over one text differ.
+A *text* augmentation rewrites a string, a *token* augmentation its token ids; they change the second view of each pair,
+and under ``sides=2`` the first view, too. A *model* augmentation makes the network noisy, so that two passes over one
+text differ.
 """
 
 from __future__ import annotations
@@ -27,7 +28,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AugmentationContext:
-    """Random numbers, settings and special tokens for an augmentation."""
+    """Random numbers, settings and special tokens for an augmentation of texts or tokens.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import AugmentationContext
+        >>> def drop_words(text, context):
+        ...     words = text.split()
+        ...     draws = context.rng.random(len(words))
+        ...     kept = [word for word, draw in zip(words, draws) if draw >= context.rate]
+        ...     return " ".join(kept) or text
+        >>> rng = np.random.default_rng(0)
+        >>> context = AugmentationContext(rng, rate=0.5, mask_token="[MASK]", protocol="paper")
+        >>> drop_words("one two three four", context)
+        'one'
+    """
 
     rng: np.random.Generator
     """The tuning's generator, the only permitted source of randomness."""
@@ -38,7 +53,7 @@ class AugmentationContext:
     protocol: str
     """``paper`` or ``released``."""
     shortest: int = 30
-    """Characters; under ``released``, shorter strings are not changed (Mirror-BERT's code: 30)."""
+    """Characters of the shortest string that is changed under ``released`` (Mirror-BERT's code: 30)."""
     mask_id: int = -1
     """Id of the mask token, for token augmentations."""
     special_ids: frozenset[int] = frozenset()
@@ -46,21 +61,53 @@ class AugmentationContext:
 
 
 class ModelAugmentation(Protocol):
-    """The interface of an augmentation that changes the model during one tuning."""
+    """The interface of an augmentation that changes the model during one tuning.
+
+    Example:
+        Gaussian noise on the embeddings, removed after the tuning:
+
+        >>> import torch
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.runs.registry import load_plugins
+        >>> class EmbeddingNoise:
+        ...     packs = False
+        ...     def configure(self, config, rate):
+        ...         pass
+        ...     def attach(self, model, rate):
+        ...         if rate == 0:
+        ...             return None
+        ...         def add_noise(module, inputs, output):
+        ...             return output + rate * torch.randn_like(output) if module.training else output
+        ...         return model.get_input_embeddings().register_forward_hook(add_noise).remove
+        >>> class NoisePlugin:
+        ...     @hookimpl
+        ...     def register_augmentations(self, register):
+        ...         register("embedding_noise", EmbeddingNoise(), on="model")
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(NoisePlugin(), "noise")
+        >>> spec = "tiny+mirror:embedding_noise=0.1,dropout=0,corpus=quick-sentences,corpus_size=40"
+        >>> Session(plugins=plugins, device="cpu").load(spec).encode(["a cat"]).shape
+        (1, 256)
+    """
 
     packs: bool
-    """Whether it works on packed rows of several texts, in several threads: it must not distinguish texts by the first
-    axis of a tensor, and must draw by ``torch.nn.functional.dropout`` alone. By default texts are padded, which is
-    slower.
+    """Whether it works on packed rows of several texts, in several threads. It then must not tell texts apart by the
+    first axis of a tensor, and must draw by ``torch.nn.functional.dropout`` alone. Without this attribute, or if it is
+    false, texts are padded, which is slower.
     """
 
     def configure(self, config: Any, rate: float) -> None:
-        """Change the transformers configuration before the model is built."""
+        """Change the transformers configuration before the model is built; ``rate`` may be 0."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Change or check the model, and return a function that undoes the change, or ``None`` without a change.
+        """Change or check the model before the tuning; ``rate`` may be 0.
 
-        No hook may remain in the model that is evaluated and saved.
+        Returns:
+            A function that undoes the change, so that no hook remains in the model that is evaluated and saved;
+            ``None`` if nothing has to be undone.
+
+        Raises:
+            TuningError: the augmentation cannot be applied to this model.
         """
 
 
@@ -71,13 +118,25 @@ TokenFunction = Callable[[list[int], AugmentationContext], list[int]]
 
 @dataclass(frozen=True, slots=True)
 class Augmentation:
-    """A registered augmentation."""
+    """A registered augmentation: what ``register_augmentations`` makes of its arguments.
+
+    Raises:
+        PluginError: ``on`` is not one of ``text``, ``tokens`` and ``model``.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.augmentations import Augmentation, AugmentationContext
+        >>> augmentation = Augmentation("upper", lambda text, context: text.upper())
+        >>> context = AugmentationContext(np.random.default_rng(0), 1.0, "[MASK]", "paper")
+        >>> augmentation.apply("a text", context)
+        'A TEXT'
+    """
 
     name: str
     """Key of its rate in a spec."""
     function: TextFunction | TokenFunction | ModelAugmentation
-    """``(text, context) -> text`` for ``on="text"``, ``(ids, context) -> ids`` for ``on="tokens"`` (of the same length
-    under the pooling ``target``), a ``ModelAugmentation`` for ``on="model"``."""
+    """``(text, context) -> text`` for ``on="text"``; ``(ids, context) -> ids`` for ``on="tokens"``, where the number of
+    ids may not change under the pooling ``target``; a ``ModelAugmentation`` for ``on="model"``."""
     on: str = "text"
     """``text``, ``tokens`` or ``model``."""
     probability: bool = False
@@ -94,20 +153,19 @@ class Augmentation:
         """Return a text or token ids after the augmentation.
 
         Raises:
-            PluginError: it returned something else.
+            PluginError: the function returned something else.
         """
         changed = self.function(value, context)  # type: ignore[operator]
         if self.on == "text":
-            wanted = "a text"
-            right = isinstance(changed, str)
+            expected = "a text"
+            is_valid = isinstance(changed, str)
         else:
-            wanted = "a list of token ids"
-            right = isinstance(changed, list) and len(changed) > 0
-            right = right and all(isinstance(number, Integral) for number in changed)
-        if not right:
-            named = f"the augmentation {self.name!r}{defined_at(self.function)}"
+            expected = "a list of token ids"
+            is_valid = _are_token_ids(changed)
+        if not is_valid:
+            function = f"the augmentation {self.name!r}{defined_at(self.function)}"
             raise PluginError(
-                f"{named} returned {shown(repr(changed))}, not {wanted}",
+                f"{function} returned {shown(repr(changed))}, not {expected}",
                 "Let its function return what it made.",
             )
         return changed
@@ -119,28 +177,60 @@ class Augmentation:
             raise UsageError(f"{self.name}={rate:g} is out of range", f"It must be {limits}.")
 
 
+def _are_token_ids(value: object) -> bool:
+    if not isinstance(value, list) or not value:
+        return False
+    return all(isinstance(number, Integral) for number in value)
+
+
 def in_use(
     rates: Sequence[tuple[str, float]], registered: Mapping[str, Augmentation], on: str
 ) -> list[tuple[Any, float]]:
-    """Return the functions and rates of the augmentations on one input, in the order of ``rates`` (``Recipe.augment``).
+    """Return the functions and rates of the augmentations of one kind, in the order of ``rates``.
 
-    For ``model``, functions of rate 0 are included and come first: ``dropout=0`` must not undo ``controlled_dropout``.
+    Augmentations of rate 0 are left out, except those of the model. These come first, so that ``dropout=0`` does not
+    undo ``controlled_dropout``.
+
+    Args:
+        rates: names and rates, as in ``Recipe.augment``.
+        registered: augmentations by name.
+        on: ``text``, ``tokens`` or ``model``.
+
+    Returns:
+        For ``text`` and ``tokens``, ``Augmentation.apply`` and the rate of each; for ``model``, the
+        ``ModelAugmentation`` and the rate.
     """
-    chosen = [(registered[name], rate) for name, rate in rates if registered[name].on == on]
-    pairs = [(own.function if on == "model" else own.apply, rate) for own, rate in chosen]
-    return (
-        sorted(pairs, key=lambda pair: pair[1] > 0)
-        if on == "model"
-        else [pair for pair in pairs if pair[1] > 0]
-    )
+    unused: list[tuple[Any, float]] = []
+    used: list[tuple[Any, float]] = []
+    for name, rate in rates:
+        augmentation = registered[name]
+        if augmentation.on != on:
+            continue
+        function = augmentation.function if on == "model" else augmentation.apply
+        if rate > 0:
+            used.append((function, rate))
+        else:
+            unused.append((function, rate))
+    return [*unused, *used] if on == "model" else used
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:
-    """Replace ``context.rate`` (k) consecutive characters by the mask token and spaces around it (Figure 2).
+    """Replace k = ``context.rate`` consecutive characters by the mask token, with spaces around it (paper 1, Figure 2).
 
-    Strings of at most k characters are not changed. ``paper``: every position is equally likely. ``released``: the
-    literal ``[MASK]`` whatever the tokenizer, strings of fewer than ``context.shortest`` characters not changed, the
-    last position never drawn, and the cut made at the first occurrence of the drawn characters.
+    Strings of at most k characters are not changed. Under ``paper`` every position is equally likely. ``released``
+    differs in four ways: the mask is the literal ``[MASK]`` for every tokenizer; strings of fewer than
+    ``context.shortest`` characters are not changed; the last position is never drawn; and the first occurrence of the
+    drawn characters is replaced.
+
+    Raises:
+        UsageError: the rate is not a whole number.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.augmentations import AugmentationContext, span_mask
+        >>> context = AugmentationContext(np.random.default_rng(0), 5, "[MASK]", "paper")
+        >>> span_mask("The cat sat on the mat.", context)
+        'The cat sat on t [MASK] t.'
     """
     k = int(context.rate)
     if k != context.rate:
@@ -150,8 +240,8 @@ def span_mask(text: str, context: AugmentationContext) -> str:
     if context.protocol == "released":
         if len(text) < context.shortest:
             return text
-        drawn = int(context.rng.integers(len(text) - k))
-        start = text.index(text[drawn : drawn + k])
+        drawn_start = int(context.rng.integers(len(text) - k))
+        start = text.index(text[drawn_start : drawn_start + k])
         token = "[MASK]"
     else:
         start = int(context.rng.integers(len(text) - k + 1))
@@ -160,53 +250,76 @@ def span_mask(text: str, context: AugmentationContext) -> str:
 
 
 def word_shuffle(text: str, context: AugmentationContext) -> str:
-    """Reorder the words at random; none moves further than ``context.rate`` (k) places.
+    """Reorder the words, separated by spaces, at random; none moves further than k = ``context.rate`` places.
 
     Paper 1 (footnote 13) does not define its reordering. This is the word noise of Lample et al. (2018, "Unsupervised
-    Machine Translation Using Monolingual Corpora Only", section 2.3): words, separated by spaces, are sorted by their
-    position plus a number drawn uniformly from [0, k + 1).
+    Machine Translation Using Monolingual Corpora Only", section 2.3): the words are sorted by their position plus a
+    number drawn uniformly from [0, k + 1).
+
+    Raises:
+        UsageError: the rate is not a whole number.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.augmentations import AugmentationContext, word_shuffle
+        >>> context = AugmentationContext(np.random.default_rng(0), 2, "[MASK]", "paper")
+        >>> word_shuffle("one two three four five", context)
+        'two one three four five'
     """
     k = int(context.rate)
     if k != context.rate:
         raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
     words = text.split()
-    order = np.argsort(
-        np.arange(len(words)) + context.rng.random(len(words)) * (k + 1), kind="stable"
-    )
+    positions = np.arange(len(words))
+    noise = context.rng.random(len(words)) * (k + 1)
+    order = np.argsort(positions + noise, kind="stable")
     return " ".join(words[index] for index in order)
 
 
 def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
-    """Replace each token by the mask token with probability ``context.rate``; special tokens stay (footnote 13).
+    """Replace each token, except special ones, by the mask token with probability ``context.rate`` (footnote 13).
 
     If all tokens of the text would be replaced, none is.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.augmentations import AugmentationContext, token_mask
+        >>> context = AugmentationContext(
+        ...     np.random.default_rng(0), 0.5, "[MASK]", "paper", mask_id=103, special_ids=frozenset({101, 102})
+        ... )
+        >>> token_mask([101, 7, 8, 9, 102], context)
+        [101, 7, 103, 103, 102]
     """
-    indices = [i for i, token in enumerate(ids) if token not in context.special_ids]
-    drawn = [
-        i
-        for i, draw in zip(indices, context.rng.random(len(indices)), strict=True)
-        if draw < context.rate
-    ]
-    if len(drawn) == len(indices):
+    positions = [i for i, token in enumerate(ids) if token not in context.special_ids]
+    draws = context.rng.random(len(positions))
+    masked_positions = [i for i, draw in zip(positions, draws, strict=True) if draw < context.rate]
+    if len(masked_positions) == len(positions):
         return ids
     masked = list(ids)
-    for i in drawn:
+    for i in masked_positions:
         masked[i] = context.mask_id
     return masked
 
 
 def word_mask(text: str, context: AugmentationContext) -> str:
-    """Replace each word by one mask token with probability ``context.rate`` (footnote 13).
+    """Replace each word, separated by spaces, by one mask token with probability ``context.rate`` (footnote 13).
 
-    Words are separated by spaces. If all words would be replaced, none is, so single words stay as they are.
+    If all words would be replaced, none is; single words therefore never change.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.augmentations import AugmentationContext, word_mask
+        >>> context = AugmentationContext(np.random.default_rng(0), 0.3, "[MASK]", "paper")
+        >>> word_mask("one two three four", context)
+        'one [MASK] [MASK] [MASK]'
     """
     words = text.split()
-    drawn = context.rng.random(len(words)) < context.rate
-    if drawn.all():
+    is_masked = context.rng.random(len(words)) < context.rate
+    if is_masked.all():
         return text
-    return " ".join(
-        context.mask_token if masked else word for word, masked in zip(words, drawn, strict=True)
-    )
+    for i in np.flatnonzero(is_masked):
+        words[i] = context.mask_token
+    return " ".join(words)
 
 
 class Dropout:
@@ -215,56 +328,61 @@ class Dropout:
     packs = True
 
     def configure(self, config: Any, rate: float) -> None:
-        """Set every dropout rate of the configuration; ModernBERT builds no dropout module for a rate of 0."""
+        """Set every dropout rate of the configuration, since ModernBERT builds no dropout module for a rate of 0."""
         set_rates(config, rate)
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rate of every dropout module; none, or one without a rate, raises a ``TuningError``."""
+        """Set the rate of every dropout module.
+
+        Raises:
+            TuningError: the rate is above 0 and the model has no dropout, or it has dropout whose rate cannot be set.
+        """
         from torch.nn.modules.dropout import _DropoutNd
 
-        # Newer models read the rate from their configuration.
-        if (
-            rate
-            and not any(isinstance(module, _DropoutNd) for module in model.modules())
-            and not _drops(model)
-        ):
+        # Newer models have no dropout module, and read the rate from their configuration.
+        if rate and not _contains_torch_dropout(model) and not _passes_differ(model):
             raise TuningError(
                 f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
                 "Write dropout=0 and another augmentation: word_shuffle=3.",
             )
         for name, module in model.named_modules():
+            class_name = type(module).__name__
             if isinstance(module, _DropoutNd):
                 module.p = float(rate)
-            # Dropout classes other than torch's (older DeBERTa) would keep their own rate; SqueezeBERT's holds torch's.
-            elif "dropout" in type(module).__name__.lower() and not any(
-                isinstance(part, _DropoutNd) for part in module.modules()
-            ):
+            # Classes other than torch's (older DeBERTa) would keep their rate; SqueezeBERT's contains torch's.
+            elif "dropout" in class_name.lower() and not _contains_torch_dropout(module):
                 raise TuningError(
-                    f"{type(model).__name__} has a dropout of its own kind at {name} ({type(module).__name__}); "
+                    f"{type(model).__name__} has a dropout of its own kind at {name} ({class_name}); "
                     f"its rate cannot be set to {rate:g}"
                 )
         return None
 
 
-def _drops(model: Any) -> bool:
-    """Return whether two passes in training mode differ."""
+def _contains_torch_dropout(model: Any) -> bool:
+    from torch.nn.modules.dropout import _DropoutNd
+
+    return any(isinstance(module, _DropoutNd) for module in model.modules())
+
+
+def _passes_differ(model: Any) -> bool:
+    """Return whether two passes in training mode differ; the model is left in training mode."""
     import torch
 
     if not hasattr(model, "config"):
         return False
     device = next(model.parameters()).device
     ids = torch.arange(1, 9, device=device)[None]
-    halves = {weight.dtype for weight in model.parameters()} - {
-        torch.float32
-    }  # a frozen backbone's
-    half = halves.pop() if halves else None
+    # A frozen backbone has weights in half precision.
+    half_precisions = {weight.dtype for weight in model.parameters()} - {torch.float32}
+    half_precision = half_precisions.pop() if half_precisions else None
     with (
         torch.no_grad(),
         torch.random.fork_rng(),
-        torch.autocast(device.type, half, enabled=half is not None),
+        torch.autocast(device.type, half_precision, enabled=half_precision is not None),
     ):
         model.train()
-        first, second = (model(input_ids=ids).last_hidden_state for _ in range(2))
+        first = model(input_ids=ids).last_hidden_state
+        second = model(input_ids=ids).last_hidden_state
     return not torch.equal(first, second)
 
 
@@ -272,14 +390,14 @@ class ControlledDropout(Dropout):
     """Dropout with the same masks for both views of a pair (paper 1, section 4.4, Table 8 and Figure 6).
 
     It keeps dropout's regularisation without its augmentation: for identical strings f(x) = f(x-bar), in training mode.
-    Masks are drawn for the first views, the first half of a micro-batch, and used again for the second half. Replaced
-    functions of torch make it work for layers, functions and fused attention of all architectures.
+    Masks are drawn for the first views, the first half of a micro-batch, and used again for the second half. To work
+    with the layers, functions and fused attention of all architectures, it replaces functions of torch.
     """
 
     packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rates, and share the masks in this thread until it is undone."""
+        """Set the rates, and share the masks in this thread until the returned function is called."""
         if not rate:
             return None
         from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -287,21 +405,23 @@ class ControlledDropout(Dropout):
         from mirrorbench.models.batching import ReplacedFunctions
 
         super().attach(model, rate)
+        replacements = {F.dropout: _dropout, F.scaled_dot_product_attention: _attention}
         stack = ExitStack()
-        stack.enter_context(
-            ReplacedFunctions({F.dropout: _dropout, F.scaled_dot_product_attention: _attention})
-        )
+        stack.enter_context(ReplacedFunctions(replacements))
         return stack.close
 
 
 def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """Compute torch's ``dropout`` with the same mask for both halves of the first axis."""
     from torch.nn import functional as F  # noqa: N812
 
     # States shared by all rows (DeBERTa's relative positions) have no batch axis, and one mask already.
     if not training or p == 0 or x.dim() < 3 or len(x) % 2:
         return F.dropout(x, p, training, inplace)
-    mask = F.dropout(x.new_ones(len(x) // 2, *x.shape[1:]), p)
-    return x * mask.repeat(2, *[1] * (x.dim() - 1))
+    n_pairs = len(x) // 2
+    mask = F.dropout(x.new_ones(n_pairs, *x.shape[1:]), p)
+    other_axes = [1] * (x.dim() - 1)
+    return x * mask.repeat(2, *other_axes)
 
 
 def _attention(
@@ -314,6 +434,7 @@ def _attention(
     scale: float | None = None,
     **options: Any,
 ) -> Tensor:
+    """Compute torch's ``scaled_dot_product_attention`` with the same dropout mask for both halves of the batch."""
     from torch.nn import functional as F  # noqa: N812
 
     from mirrorbench.training.cpu_functions import plain_attention
@@ -327,9 +448,11 @@ def _attention(
             "controlled_dropout knows the attention of encoders only, and this model's is causal or grouped",
             "Take it out of the encoder spec.",
         )
-    return plain_attention(
-        query, key, value, attn_mask, scale, lambda weights: _dropout(weights, dropout_p)
-    )
+
+    def drop(weights: Tensor) -> Tensor:
+        return _dropout(weights, dropout_p)
+
+    return plain_attention(query, key, value, attn_mask, scale, drop)
 
 
 @hookimpl
@@ -342,15 +465,38 @@ def register_augmentations(register: Register) -> None:
         description="k consecutive characters become the mask token",
     )
     register("word_shuffle", word_shuffle, on="text", description="words move by at most k places")
-    shared = "dropout with the same masks for both views of a pair; takes the place of dropout"
-    for name, augmentation, description in (
-        ("dropout", Dropout(), "rate of every dropout layer of the model"),
-        ("controlled_dropout", ControlledDropout(), shared),
-    ):
-        register(name, augmentation, on="model", probability=True, description=description)
-    for name, function, on, description in (
-        ("token_mask", token_mask, "tokens", "probability that a token is masked"),
-        ("word_mask", word_mask, "text", "probability that a word is masked"),
-        ("drophead", Drophead(), "model", "probability that an attention head is zeroed"),
-    ):
-        register(name, function, on=on, probability=True, description=description)
+    register(
+        "dropout",
+        Dropout(),
+        on="model",
+        probability=True,
+        description="rate of every dropout layer of the model",
+    )
+    register(
+        "controlled_dropout",
+        ControlledDropout(),
+        on="model",
+        probability=True,
+        description="dropout with the same masks for both views of a pair; takes the place of dropout",
+    )
+    register(
+        "token_mask",
+        token_mask,
+        on="tokens",
+        probability=True,
+        description="probability that a token is masked",
+    )
+    register(
+        "word_mask",
+        word_mask,
+        on="text",
+        probability=True,
+        description="probability that a word is masked",
+    )
+    register(
+        "drophead",
+        Drophead(),
+        on="model",
+        probability=True,
+        description="probability that an attention head is zeroed",
+    )

@@ -500,9 +500,9 @@ def limits(objective: Objective) -> Limits:
             for weight in transformer.model.parameters()
             if not weight.requires_grad
         )
-        # The total memory holds frozen weights, and four times the others: weights, gradients and two averages. The
-        # free memory lacks gradients alone, which are not allocated yet. A part of each is left for memory that torch
-        # does not count, and for gaps between its blocks.
+        # The total memory holds frozen weights, and four times the others: weights, gradients and two averages. Of
+        # these only the gradients are not allocated yet, and come out of the free memory. A part of either memory is
+        # left for what torch does not count, and for gaps between its blocks.
         micro_batch_bytes = min(micro_batch_bytes, (total - frozen - 4 * weights) // 2)
         kept_bytes = (free - weights) * 3 // 4
     bytes_per_layer = _TOKEN_BYTES * transformer.dimensions

@@ -1,7 +1,11 @@
-"""Objectives: losses over the vectors of both views, and modules that learn beside the model.
+"""Losses over the vectors of both views, and objectives with modules that learn beside the model.
 
-Every loss takes ``left`` and ``right``, the first and second views, shape (N, dimensions), ``temperature``, tau, and
-``labels`` of the pairs, shape (N,): vectors of one label are no negatives of each other. By default all labels differ.
+The arguments of every loss function are:
+
+- ``left`` and ``right``: vectors of the first and second views, shape (N, dimensions);
+- ``temperature``: tau;
+- ``labels`` of the pairs, integers of shape (N,): vectors of one label are not negatives of each other. With ``None``,
+  all labels differ.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,43 +42,74 @@ class TokenizedPairs:
     """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second views in this order."""
 
     ids: Ragged
-    """Token ids, special tokens included, not padded."""
+    """Token ids of 2n texts, special tokens included, not padded."""
     targets: Ragged | None
-    """Positions of the targets' tokens, for the pooling ``target`` alone."""
+    """Positions of the targets' tokens of 2n texts; ``None`` unless the pooling is ``target``."""
     labels: Tensor
-    """Shape (n,); pairs of one group have the same label."""
+    """Integers of shape (n,), on the CPU; pairs of one group have the same label."""
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
-        """Return some of the pairs."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        both = np.concatenate([chosen, chosen + len(self.labels)])
-        targets = None if self.targets is None else self.targets.take(both)
-        return TokenizedPairs(self.ids.take(both), targets, self.labels[chosen])
+        """Return the pairs with these indices, in the order of ``rows``."""
+        first_rows = np.asarray(rows, dtype=np.int64)
+        second_rows = first_rows + len(self.labels)
+        view_rows = np.concatenate([first_rows, second_rows])
+        targets = None if self.targets is None else self.targets.take(view_rows)
+        return TokenizedPairs(self.ids.take(view_rows), targets, self.labels[first_rows])
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each view, shape (2, n)."""
+        """Numbers of tokens, shape (2, n): first and second views."""
         return self.ids.lengths.reshape(2, -1)
 
     def view(self, index: int) -> tuple[Ragged, Ragged | None]:
         """Return token ids and positions of the targets' tokens of the first (0) or the second (1) views."""
-        rows = np.arange(index * len(self.labels), (index + 1) * len(self.labels))
-        return self.ids.take(rows), None if self.targets is None else self.targets.take(rows)
+        n = len(self.labels)
+        rows = np.arange(index * n, (index + 1) * n)
+        targets = None if self.targets is None else self.targets.take(rows)
+        return self.ids.take(rows), targets
 
 
 class Objective:
-    """A loss with models, modules or a state of its own: one object a tuning. ``register_losses`` takes the class.
+    """A loss with models, modules or a state of its own. A plugin registers the subclass with ``register_losses``.
 
-    It is created after torch's seed and the model's augmentations are set. The loop computes the vectors in
-    micro-batches, as for any loss, and keeps ``transformer`` alone after the last step.
+    Each tuning creates one object, after torch's seed and the model's augmentations are set. The loop computes the
+    vectors in micro-batches, as for any loss. After the last step only ``transformer`` is kept.
 
     Attributes:
         transformer: the backbone.
         recipe: the hyper-parameters.
         pooling: the pooling of vectors.
-        readers: the models that read the first and the second views: ``transformer`` unless ``__init__`` sets a copy,
-            or ``None`` for views without vectors, which are zeros.
+        pad_to: tokens to which texts are padded, under the pooling ``mean-padded``; otherwise 0.
+        readers: the models that read the first and the second views. Both are ``transformer`` by default; ``__init__``
+            may set a copy, or ``None`` for views that need no vectors and get zeros.
         modules: further modules that learn; ``__init__`` appends to it. Weights shared with a reader count once.
+
+    Example:
+        A layer, which learns and is dropped after the tuning, projects the vectors before the loss, as in SimCLR (Chen
+        et al. 2020, section 2.1):
+
+        >>> import torch
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.runs.registry import load_plugins
+        >>> from mirrorbench.training.losses import Objective, in_batch
+        >>> class Projection(Objective):
+        ...     def __init__(self, transformer, recipe):
+        ...         super().__init__(transformer, recipe)
+        ...         width = transformer.dimensions
+        ...         self.layer = torch.nn.Linear(width, width).to(transformer.device)
+        ...         self.modules.append(self.layer)
+        ...     def loss(self, left, right, batch, most):
+        ...         labels = batch.labels.to(left.device)
+        ...         return in_batch(self.layer(left), self.layer(right), self.recipe.temperature, labels)
+        >>> class ProjectionPlugin:
+        ...     @hookimpl
+        ...     def register_losses(self, register):
+        ...         register("projection", Projection)
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(ProjectionPlugin(), "projection")
+        >>> spec = "tiny+mirror:loss=projection,corpus=quick-sentences,corpus_size=40"
+        >>> Session(plugins=plugins, device="cpu").load(spec).encode(["a cat"]).shape
+        (1, 256)
     """
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
@@ -86,21 +121,28 @@ class Objective:
         self.modules: list[nn.Module] = []
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """Return the loss of a batch, with gradients for the vectors and for all ``weights`` in use.
+        """Return the loss of a batch, a scalar with gradients for the vectors and for all ``weights`` in use.
 
-        It may be called again for the same step, with the same seed of torch, when memory runs out: a state changes in
-        ``stepped``.
+        If memory runs out, it is called again for the same step with the same seed of torch. A state must therefore
+        change only in ``stepped``.
 
         Args:
             left: vectors of the first views, shape (n, dimensions).
             right: vectors of the second views, in the same order.
             batch: token ids of both views, and labels of the pairs (on the CPU).
-            most: most tokens with activations in memory at once.
+            most: most tokens whose activations may be in memory at once.
         """
         raise NotImplementedError
 
     def read(self, reader: Transformer, ids: Ragged, targets: Ragged | None, most: int) -> Tensor:
-        """Return the vectors of a view (``batch.view(0)`` or ``(1)``) by any model, without gradients."""
+        """Return the vectors of a view by any model, without gradients, shape (n, dimensions).
+
+        Args:
+            reader: the model.
+            ids: token ids, from ``batch.view(0)`` or ``batch.view(1)``.
+            targets: positions of the targets' tokens, from the same call.
+            most: most tokens, padding included, of a pass through the model.
+        """
         import torch
 
         def vectors(rows: NDArray[np.int64]) -> Tensor:
@@ -111,12 +153,10 @@ class Objective:
             return torch.cat([vectors(rows) for rows in portions(ids, most)])
 
     def optimizer(self) -> torch.optim.Optimizer:
-        """Create AdamW for ``weights`` at the recipe's learning rate and weight decay.
-
-        Its averages are created at once: a first step without enough memory would leave half of them.
+        """Return AdamW for ``weights`` with the recipe's learning rate and weight decay.
 
         Raises:
-            DeviceMemoryError: the averages do not fit into memory.
+            DeviceMemoryError: AdamW's averages do not fit into memory.
         """
         import torch
 
@@ -124,13 +164,16 @@ class Objective:
         optimizer = torch.optim.AdamW(
             weights, lr=self.recipe.lr, weight_decay=self.recipe.weight_decay, fused=True
         )
+        # Create the averages now: a first step that runs out of memory would leave half of them.
         try:
             for weight in weights:
-                averages: dict[str, Any] = {
-                    name: torch.zeros_like(weight) for name in ("exp_avg", "exp_avg_sq")
+                mean = torch.zeros_like(weight)
+                mean_of_squares = torch.zeros_like(weight)
+                optimizer.state[weight] = {
+                    "step": torch.zeros((), dtype=torch.float32, device=weight.device),
+                    "exp_avg": mean,
+                    "exp_avg_sq": mean_of_squares,
                 }
-                step = torch.zeros((), dtype=torch.float32, device=weight.device)
-                optimizer.state[weight] = {"step": step, **averages}
         except RuntimeError as error:
             if not out_of_memory(error):
                 raise
@@ -142,47 +185,66 @@ class Objective:
         return optimizer
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Update schedules, averages or queues after each of the optimiser's ``steps``."""
+        """Update schedules, averages or queues after each step of the optimiser; ``steps`` counts them from 1.
+
+        The default does nothing.
+        """
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return the values and tensors of ``stepped`` for checkpoints, beside weights, buffers and the optimiser.
+        """Return the state that ``stepped`` changes, for checkpoints: plain values and tensors.
 
-        ``None``, the default with a ``stepped``, makes an interrupted tuning start anew.
+        Weights, buffers and the optimiser are saved anyway. ``None`` means that the state is unknown: no checkpoint is
+        written, and an interrupted tuning starts anew. That is the default of a subclass with its own ``stepped``.
         """
-        return {} if type(self).stepped is Objective.stepped else None
+        has_own_state = type(self).stepped is not Objective.stepped
+        return None if has_own_state else {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Restore a state of ``state_dict``, with tensors on the CPU."""
 
     @property
     def weights(self) -> list[nn.Parameter]:
-        """Parameters that learn."""
-        every = (weight for module in self._learning() for weight in module.parameters())
-        return list(dict.fromkeys(weight for weight in every if weight.requires_grad))
+        """Parameters that learn, each once."""
+        parameters: dict[nn.Parameter, None] = {}
+        for module in self._learning_modules():
+            parameters.update(dict.fromkeys(module.parameters()))
+        return [parameter for parameter in parameters if parameter.requires_grad]
 
     @property
     def buffers(self) -> list[Tensor]:
-        """Buffers of the modules, such as averages over batches."""
-        return list(
-            dict.fromkeys(buffer for module in self._learning() for buffer in module.buffers())
-        )
+        """Buffers of the modules that learn, such as averages over batches, each once."""
+        buffers: dict[Tensor, None] = {}
+        for module in self._learning_modules():
+            buffers.update(dict.fromkeys(module.buffers()))
+        return list(buffers)
 
-    def _learning(self) -> list[nn.Module]:
-        return [
-            *(reader.model for reader in (self.transformer, *self.readers) if reader),
-            *self.modules,
-        ]
+    def _learning_modules(self) -> list[nn.Module]:
+        models = [reader.model for reader in (self.transformer, *self.readers) if reader]
+        return [*models, *self.modules]
 
     def train(self) -> None:
         """Switch all modules that learn to training mode."""
-        for module in self._learning():
+        for module in self._learning_modules():
             module.train()
 
 
 def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
-    """Divide the rows of texts, in their order, into portions of about ``most`` tokens when padded."""
+    """Divide texts, in their order, into portions of about ``most`` tokens, padding included.
+
+    Returns:
+        The indices of the texts of each portion.
+
+    Example:
+        >>> from mirrorbench.models.batching import Ragged
+        >>> from mirrorbench.training.losses import portions
+        >>> texts = Ragged.of([[1, 5, 2], [1, 2], [1, 6, 2], [1, 2]])
+        >>> [rows.tolist() for rows in portions(texts, 6)]
+        [[0, 1], [2, 3]]
+    """
     n = len(ids)
-    return np.array_split(np.arange(n), min(n, -(-n * int(ids.lengths.max()) // max(1, most))))
+    padded_tokens = n * int(ids.lengths.max())
+    n_portions = -(-padded_tokens // max(1, most))
+    return np.array_split(np.arange(n), min(n, n_portions))
 
 
 class OfVectors(Objective):
@@ -190,18 +252,29 @@ class OfVectors(Objective):
 
     def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
         super().__init__(transformer, recipe)
-        own = list(inspect.signature(function).parameters)[4:]
         self.named = f"the loss {recipe.loss!r}{defined_at(function)}"
-        if unknown := [name for name in own if not hasattr(recipe, name)]:
+        settings: dict[str, Any] = {}
+        unknown = []
+        for name in list(inspect.signature(function).parameters)[4:]:
+            if hasattr(recipe, name):
+                settings[name] = getattr(recipe, name)
+            else:
+                unknown.append(name)
+        if unknown:
             problem = f"{self.named} has the arguments {', '.join(unknown)}"
             raise PluginError(problem, "After the first four they are keys of the recipe.")
-        self.function = partial(function, **{name: getattr(recipe, name) for name in own})
+        self.function = partial(function, **settings)
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
-        """Return the function's value; a ``PluginError`` unless that is a scalar computed from the vectors."""
+        """Return the function's value.
+
+        Raises:
+            PluginError: the value is not a scalar computed from the vectors.
+        """
         labels = moved(batch.labels, left.device)
         value = self.function(left, right, self.recipe.temperature, labels)
-        if fault := _fault_of(value, learns=left.requires_grad):
+        fault = _fault_of(value, learns=left.requires_grad)
+        if fault:
             raise PluginError(
                 f"{self.named} returned {fault}",
                 "It returns a scalar tensor, computed from the vectors.",
@@ -210,25 +283,25 @@ class OfVectors(Objective):
 
 
 def _fault_of(value: object, learns: bool) -> str:
-    """Return what a loss returned instead of a scalar tensor, with gradients if the vectors have some; else empty."""
+    """Describe a loss that is not a scalar tensor, or has no gradients although the vectors have some; else empty."""
     import torch
 
     if not isinstance(value, torch.Tensor):
         return f"a {type(value).__name__}"
     if value.ndim:
         return f"a tensor of shape {tuple(value.shape)}"
-    return "a tensor without gradients" if learns and not value.requires_grad else ""
+    if learns and not value.requires_grad:
+        return "a tensor without gradients"
+    return ""
 
 
 def objective_of(
     loss: LossFunction | type[Objective], transformer: Transformer, recipe: Recipe
 ) -> Objective:
     """Create the objective of a registered loss."""
-    return (
-        loss(transformer, recipe)
-        if isinstance(loss, type)
-        else OfVectors(transformer, recipe, loss)
-    )
+    if isinstance(loss, type):
+        return loss(transformer, recipe)
+    return OfVectors(transformer, recipe, loss)
 
 
 _PAPER = LOSS_PARAMETERS["paper"]
@@ -239,22 +312,57 @@ MS_MARGIN = 0.2
 def infonce(
     left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None
 ) -> Tensor:
-    """InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives alone.
+    """Return InfoNCE as in Eq. 1 of Mirror-BERT and MirrorWiC: the denominator holds the negatives alone.
 
-    Each of the 2N vectors is an anchor (N is at least 2); its positive is its other view, its 2N - 2 negatives are all
-    other vectors. The papers sum over anchors; this is the mean, which rescales the step. The loss can be negative,
-    since the fraction may exceed 1 without the positive in the denominator.
+    Each of the 2N vectors is an anchor. Its positive is its other view; its 2N - 2 negatives are all other vectors. The
+    papers sum over anchors; this is the mean, which rescales the step. The loss can be negative, since the fraction may
+    exceed 1 without the positive in the denominator.
+
+    Args:
+        left: vectors of the first views, shape (N, dimensions); N is at least 2.
+        right: vectors of the second views, in the same order.
+        temperature: tau.
+        labels: integers of shape (N,); vectors of one label are not negatives of each other. By default all differ.
+
+    Returns:
+        The loss, a scalar.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.training.losses import infonce
+        >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(infonce(vectors, vectors, temperature=0.5).item(), 4)  # log 2 - 1 / 0.5
+        -1.3069
     """
-    cosines, same, positive = _similarities(left, right, labels)
-    similarity = cosines / temperature
-    negatives = similarity.masked_fill(same, float("-inf")).logsumexp(dim=1)
-    return (negatives - similarity.gather(1, positive[:, None]).squeeze(1)).mean()
+    similarities = _similarities(left, right, labels)
+    scaled = similarities.cosines / temperature
+    negatives = scaled.masked_fill(similarities.same_label, float("-inf")).logsumexp(dim=1)
+    positives = scaled.gather(1, similarities.positives[:, None]).squeeze(1)
+    return (negatives - positives).mean()
 
 
 def ntxent(left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None) -> Tensor:
-    """NT-Xent as in the papers' released code: ``infonce`` with the positive in the denominator, too."""
-    cosines, same, positive = _similarities(left, right, labels)
-    return _cross_entropy(cosines / temperature, same, positive)
+    """Return NT-Xent as in the papers' released code: ``infonce`` with the positive in the denominator, too.
+
+    Args:
+        left: vectors of the first views, shape (N, dimensions).
+        right: vectors of the second views, in the same order.
+        temperature: tau.
+        labels: integers of shape (N,); vectors of one label are not negatives of each other. By default all differ.
+
+    Returns:
+        The loss, a scalar of at least 0.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.training.losses import ntxent
+        >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(ntxent(vectors, vectors, temperature=0.5).item(), 4)  # log(2 + e^2) - 2
+        0.2395
+    """
+    similarities = _similarities(left, right, labels)
+    scaled = similarities.cosines / temperature
+    return _cross_entropy(scaled, similarities.same_label, similarities.positives)
 
 
 def multi_similarity(
@@ -266,7 +374,7 @@ def multi_similarity(
     beta: float = _PAPER["beta"],
     base: float = _PAPER["base"],
 ) -> Tensor:
-    """The multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs mined in the batch, as SapBERT trains.
+    """Return the multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs of the batch, as SapBERT trains.
 
     A positive and a negative of an anchor are hard if the negative's Euclidean distance, of normalised vectors, is less
     than ``MS_MARGIN`` larger than the positive's. With S the cosine, P and N the hard positives and negatives of an
@@ -275,49 +383,94 @@ def multi_similarity(
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
 
     All vectors of one label are positives of each other. The mean is over all 2N anchors, those without a hard pair
-    included. The temperature is not used.
+    included.
+
+    Args:
+        left: vectors of the first views, shape (N, dimensions).
+        right: vectors of the second views, in the same order.
+        temperature: not used.
+        labels: integers of shape (N,). By default all differ.
+        alpha: weight of the positives. The defaults of the last three are ``LOSS_PARAMETERS["paper"]``.
+        beta: weight of the negatives.
+        base: cosine from which a positive is near enough and a negative too near.
+
+    Returns:
+        The loss, a scalar of at least 0.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.training.losses import multi_similarity
+        >>> easy = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> multi_similarity(easy, easy, temperature=1.0).item()  # no hard pairs
+        0.0
+        >>> hard = torch.tensor([[0.0, 1.0], [1.0, 0.0]])  # each text is nearer to the other one's second view
+        >>> multi_similarity(easy, hard, temperature=1.0).item() > 0.5
+        True
     """
     import torch
 
-    cosines, same, _ = _similarities(left, right, labels)
-    diagonal = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-    positive, negative = same & ~diagonal, ~same
+    similarities = _similarities(left, right, labels)
+    cosines = similarities.cosines
+    itself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    positives = similarities.same_label & ~itself
+    negatives = ~similarities.same_label
     with torch.no_grad():
-        distance = (2 - 2 * cosines).clamp(min=0).sqrt()
-        nearest = distance.masked_fill(~negative, float("inf")).amin(dim=1, keepdim=True)
-        furthest = distance.masked_fill(~positive, float("-inf")).amax(dim=1, keepdim=True)
-        positive &= nearest - distance <= MS_MARGIN
-        negative &= distance - furthest <= MS_MARGIN
-    towards = _softplus_of_sum(-alpha * (cosines - base), positive) / alpha
-    away = _softplus_of_sum(beta * (cosines - base), negative) / beta
+        distances = (2 - 2 * cosines).clamp(min=0).sqrt()
+        nearest_negative = distances.masked_fill(~negatives, float("inf")).amin(dim=1, keepdim=True)
+        furthest_positive = distances.masked_fill(~positives, float("-inf")).amax(
+            dim=1, keepdim=True
+        )
+        hard_positives = positives & (nearest_negative - distances <= MS_MARGIN)
+        hard_negatives = negatives & (distances - furthest_positive <= MS_MARGIN)
+    towards = _softplus_of_sum(-alpha * (cosines - base), hard_positives) / alpha
+    away = _softplus_of_sum(beta * (cosines - base), hard_negatives) / beta
     return (towards + away).mean()
 
 
 def in_batch(
     left: Tensor, right: Tensor, temperature: float, labels: Tensor | None = None
 ) -> Tensor:
-    """Cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
+    """Return the cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
-    Each first view is an anchor, its own second view the positive, and the other N - 1 second views the negatives,
-    unlike in ``ntxent``. Also known as ``MultipleNegativesRankingLoss``, with scale 1 / tau. Further rows of ``right``
-    are negatives of every anchor.
+    Each first view is an anchor, its own second view the positive, and the other second views are the negatives, unlike
+    in ``ntxent``. Also known as ``MultipleNegativesRankingLoss``, with scale 1 / tau.
+
+    Args:
+        left: vectors of the first views, shape (N, dimensions).
+        right: vectors of the second views, in the same order, shape (M, dimensions), M >= N. Rows after the first N
+            are negatives of every anchor.
+        temperature: tau.
+        labels: integers of shape (N,); vectors of one label are not negatives of each other. By default all differ.
+
+    Returns:
+        The loss, a scalar of at least 0.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.training.losses import in_batch
+        >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
+        >>> round(in_batch(vectors, vectors, temperature=0.5).item(), 4)  # log(1 + e^2) - 2
+        0.1269
     """
     import torch
     from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 
     cosines = F.normalize(left.float(), dim=1) @ F.normalize(right.float(), dim=1).T
-    own = torch.arange(len(left), device=left.device)
-    labels = own if labels is None else labels
-    same = F.pad(labels[:, None] == labels[None, :], (0, len(right) - len(left)))
-    return _cross_entropy(cosines / temperature, same, own)
+    positives = torch.arange(len(left), device=left.device)
+    if labels is None:
+        labels = positives
+    same_label = labels[:, None] == labels[None, :]
+    further_rows = len(right) - len(left)
+    same_label = F.pad(same_label, (0, further_rows))
+    return _cross_entropy(cosines / temperature, same_label, positives)
 
 
-def _cross_entropy(similarity: Tensor, same: Tensor, positive: Tensor) -> Tensor:
-    """Return the mean cross-entropy of each anchor's positive, without other columns of its label."""
+def _cross_entropy(similarities: Tensor, same_label: Tensor, positives: Tensor) -> Tensor:
+    """Return the mean cross-entropy of each row's positive column, without the other columns of its label."""
     from torch.nn import functional as F  # noqa: N812
 
-    others = same.scatter(1, positive[:, None], value=False)
-    return F.cross_entropy(similarity.masked_fill(others, float("-inf")), positive)
+    excluded = same_label.scatter(1, positives[:, None], value=False)
+    return F.cross_entropy(similarities.masked_fill(excluded, float("-inf")), positives)
 
 
 def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
@@ -328,19 +481,31 @@ def _softplus_of_sum(exponents: Tensor, chosen: Tensor) -> Tensor:
     return torch.cat([masked, masked.new_zeros(len(masked), 1)], dim=1).logsumexp(dim=1)
 
 
-def _similarities(
-    left: Tensor, right: Tensor, labels: Tensor | None
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the cosines of all 2N vectors, true at pairs of one label, and the index of each vector's other view."""
+class _Similarities(NamedTuple):
+    """Similarities of all 2N vectors: the first views, then the second views."""
+
+    cosines: Tensor
+    """Shape (2N, 2N)."""
+    same_label: Tensor
+    """Whether two vectors have the same label, shape (2N, 2N); true on the diagonal."""
+    positives: Tensor
+    """Index of each vector's other view, shape (2N,)."""
+
+
+def _similarities(left: Tensor, right: Tensor, labels: Tensor | None) -> _Similarities:
     import torch
     from torch.nn import functional as F  # noqa: N812
 
     n = len(left)
     vectors = F.normalize(torch.cat([left, right]).float(), dim=1)
-    labels = torch.arange(n, device=vectors.device) if labels is None else labels
-    twice = torch.cat([labels, labels])
-    positive = torch.arange(2 * n, device=vectors.device).roll(n)
-    return vectors @ vectors.T, twice[:, None] == twice, positive
+    if labels is None:
+        labels = torch.arange(n, device=vectors.device)
+    vector_labels = torch.cat([labels, labels])
+    return _Similarities(
+        cosines=vectors @ vectors.T,
+        same_label=vector_labels[:, None] == vector_labels,
+        positives=torch.arange(2 * n, device=vectors.device).roll(n),
+    )
 
 
 LOSSES: dict[str, LossFunction] = {
@@ -354,5 +519,7 @@ LOSSES: dict[str, LossFunction] = {
 @hookimpl
 def register_losses(register: Register) -> None:
     """Register the losses of this module."""
-    for name, function in LOSSES.items():
-        register(name, function, (function.__doc__ or "").split(":")[0].split(" (")[0].rstrip("."))
+    register("infonce", infonce, "InfoNCE as Eq. 1 of Mirror-BERT and MirrorWiC")
+    register("ntxent", ntxent, "NT-Xent as in the papers' released code")
+    register(MULTI_SIMILARITY, multi_similarity, "The multi-similarity loss")
+    register("in-batch", in_batch, "Cross-entropy over in-batch negatives, in one direction")
