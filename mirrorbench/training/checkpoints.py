@@ -1,7 +1,7 @@
-"""Checkpoints, from which an interrupted tuning resumes and ends in the same weights, bit for bit.
+"""Checkpoints, from which an interrupted tuning resumes and ends with the same weights, bit for bit.
 
-They take at most 2 % of the time. A damaged checkpoint, or one of another device or version of torch, is not used. A
-full disk ends checkpoints, but not the tuning.
+Writing them takes at most 2 % of the time. A damaged checkpoint, or one of another device or version of torch, is not
+used. If the disk is full, no more checkpoints are written, but the tuning goes on.
 """
 
 from __future__ import annotations
@@ -19,27 +19,31 @@ from mirrorbench.core.errors import StorageError
 from mirrorbench.storage.files import TEMPORARY, writing
 
 INTERVAL = 30.0
-"""Least seconds between two checkpoints."""
+"""Fewest seconds between two checkpoints."""
 SHARE = 0.02
-"""Largest share of the time for checkpoints."""
+"""Largest share of the time that checkpoints may take."""
 ASSUMED_SPEED = 250e6
-"""Bytes written per second, before a first checkpoint was timed."""
+"""Bytes written per second, assumed until a first checkpoint is timed."""
 FORMAT = 1
+"""Version of the file format; another one is not read."""
 STATE = "state.pt"
+"""Name of the file in the checkpoint's folder."""
 
 
 class Stateful(Protocol):
-    """The protocol of parts of a tuning with a state."""
+    """A part of a tuning whose state a checkpoint holds."""
 
     def state_dict(self) -> dict[str, Any] | None:
-        """Return plain values and tensors, or ``None`` for a part without checkpoints."""
+        """Return plain values and tensors, or ``None`` if no checkpoint can be written."""
 
 
 class Checkpoint:
     """The last checkpoint of one tuning; the caller holds the tuning's lease.
 
-    ``folder``: for this tuning alone. ``origin``: values that must be equal to resume, such as versions. ``note``:
-    called with a message when checkpoints end.
+    Args:
+        folder: a folder that no other tuning uses.
+        origin: values, such as versions, that must be equal for a tuning to resume.
+        note: called with a message if a checkpoint cannot be read or written.
     """
 
     def __init__(
@@ -48,49 +52,55 @@ class Checkpoint:
         origin: Mapping[str, Any],
         note: Callable[[str], None] = lambda text: None,
     ) -> None:
-        self.folder, self.origin, self.note = folder, {"format": FORMAT, **origin}, note
+        self.folder = folder
+        self.origin = {"format": FORMAT, **origin}
+        self.note = note
         self.parts: dict[str, Stateful] = {}
+        # None once no more checkpoints are written.
         self._path: Path | None = folder / STATE
-        self._cost, self._last = 0.0, time.perf_counter()
+        self._seconds_to_write = 0.0
+        self._last_written = time.perf_counter()
 
     def read(self) -> dict[str, Any]:
-        """Read the state of each part by its name; empty without a complete checkpoint of this origin."""
+        """Return the state of each part by its name; empty without a complete checkpoint of this origin."""
         import torch
 
-        for left in self.folder.glob(f"{TEMPORARY}*"):
-            left.unlink(missing_ok=True)
+        for unfinished in self.folder.glob(f"{TEMPORARY}*"):
+            unfinished.unlink(missing_ok=True)
         if damaged(self.folder):
             return {}
+        path = self.folder / STATE
         try:
-            state: dict[str, Any] = torch.load(
-                self.folder / STATE, map_location="cpu", weights_only=True
-            )
+            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
             return state["parts"] if state["origin"] == self.origin else {}
-        except (
-            UnpicklingError,
-            RuntimeError,
-            LookupError,
-        ):  # of an objective that keeps more than values and tensors
-            self.note(
-                f"The checkpoint {self.folder / STATE} cannot be read; the tuning starts anew."
-            )
+        except (UnpicklingError, RuntimeError, LookupError):
+            # The state of an objective may hold other objects than values and tensors.
+            self.note(f"The checkpoint {path} cannot be read; the tuning starts anew.")
             return {}
 
     def begin(self, name: str, part: Stateful, size: int) -> None:
-        """Add the last part, of about ``size`` bytes, and start the time until the first checkpoint."""
+        """Add the last part, and start the time until the first checkpoint.
+
+        Args:
+            name: name of the part.
+            part: the part.
+            size: approximate bytes of its state.
+        """
         self.parts[name] = part
-        self._cost, self._last = size / ASSUMED_SPEED, time.perf_counter()
+        self._seconds_to_write = size / ASSUMED_SPEED
+        self._last_written = time.perf_counter()
 
     def save_when_due(self) -> None:
         """Write a checkpoint if enough time has passed since the last one."""
-        if self._path is None or time.perf_counter() - self._last < max(
-            INTERVAL, self._cost / SHARE
-        ):
+        if self._path is None:
+            return
+        interval = max(INTERVAL, self._seconds_to_write / SHARE)
+        if time.perf_counter() - self._last_written < interval:
             return
         started = time.perf_counter()
         self.save()
-        self._last = time.perf_counter()
-        self._cost = self._last - started
+        self._last_written = time.perf_counter()
+        self._seconds_to_write = self._last_written - started
 
     def save(self) -> None:
         """Write a checkpoint in place of the last one."""
@@ -103,10 +113,8 @@ class Checkpoint:
         try:
             with writing(self._path, flush=False) as sink:
                 torch.save({"origin": self.origin, "parts": states}, sink)
-        except (
-            StorageError,
-            RuntimeError,
-        ) as error:  # RuntimeError: torch's own, after a write that failed
+        except (StorageError, RuntimeError) as error:
+            # torch raises a RuntimeError after a write that failed.
             self._path = None
             self.note(
                 f"No checkpoint could be written, so an interrupted tuning starts anew. {error}"
@@ -118,8 +126,9 @@ class Checkpoint:
 
 
 def damaged(folder: Path) -> str:
-    """Return the fault of a checkpoint; empty if it is complete."""
+    """Describe the fault of a checkpoint; empty if it is complete."""
     with suppress(OSError, BadZipFile, EOFError), ZipFile(folder / STATE) as archive:
-        wrong = archive.testzip()  # compares checksums
-        return f"{wrong} in {STATE}" if wrong else ""
+        # Compares checksums.
+        damaged_member = archive.testzip()
+        return f"{damaged_member} in {STATE}" if damaged_member else ""
     return f"no {STATE} that can be read"

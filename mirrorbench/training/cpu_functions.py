@@ -1,8 +1,8 @@
 """Faster versions of torch's functions for tuning on a CPU.
 
 Dropout draws 16 bits a value, four values at a time (torch: 53 bits a value, on one core). Attention with dropout is
-computed by its definition, as torch does on a CPU. The gradient of an embedding holds the rows in use; torch's has the
-size of the vocabulary, once for each micro-batch.
+computed by its definition, as torch does on a CPU. The gradient of an embedding holds only the rows in use; torch's has
+the size of the vocabulary, for each micro-batch.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from mirrorbench.models.batching import ReplacedFunctions
 
 _STEPS = 1 << 16
+"""Number of values of a 16-bit draw."""
 
 
 def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunctions:
-    """Return a context with all functions of this module; ``generator`` draws for dropout, by default torch's own."""
-    return ReplacedFunctions(
-        {
-            F.dropout: partial(dropout, generator=generator),
-            F.embedding: embedding,
-            F.scaled_dot_product_attention: partial(attention, generator=generator),
-        },
-        generator,
-    )
+    """Return a context in which this module's functions replace torch's.
+
+    ``generator`` draws for dropout; by default torch's own.
+    """
+    replacements = {
+        F.dropout: partial(dropout, generator=generator),
+        F.embedding: embedding,
+        F.scaled_dot_product_attention: partial(attention, generator=generator),
+    }
+    return ReplacedFunctions(replacements, generator)
 
 
 def dropout(
@@ -40,13 +42,17 @@ def dropout(
     generator: torch.Generator | None = None,
 ) -> Tensor:
     """Compute torch's ``dropout``, with ``p`` rounded to a multiple of 2^-16 and values scaled accordingly."""
-    dropped = round(p * _STEPS)
-    if not training or not 0 < dropped < _STEPS or x.device.type != "cpu":
+    dropped_steps = round(p * _STEPS)
+    if not training or not 0 < dropped_steps < _STEPS or x.device.type != "cpu":
         return F.dropout(x, p, training, inplace)
-    draws = torch.empty(-(-x.numel() // 4), dtype=torch.int64)
-    draws.random_(torch.iinfo(torch.int64).min, None, generator=generator)
-    kept = draws.view(torch.int16)[: x.numel()].view(x.shape) >= dropped - _STEPS // 2
-    mask = kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped))
+    # Each 64-bit number holds the draws of four values.
+    n_numbers = -(-x.numel() // 4)
+    numbers = torch.empty(n_numbers, dtype=torch.int64)
+    numbers.random_(torch.iinfo(torch.int64).min, None, generator=generator)
+    # From -_STEPS / 2 to _STEPS / 2 - 1.
+    draws = numbers.view(torch.int16)[: x.numel()].view(x.shape)
+    is_kept = draws >= dropped_steps - _STEPS // 2
+    mask = is_kept.to(x.dtype).mul_(_STEPS / (_STEPS - dropped_steps))
     return x.mul_(mask) if inplace else x * mask
 
 
@@ -61,13 +67,16 @@ def attention(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Tensor:
-    """Compute torch's ``scaled_dot_product_attention``, by torch itself without dropout."""
+    """Compute torch's ``scaled_dot_product_attention``.
+
+    Without dropout, with a causal mask or other options, or on another device, torch computes it.
+    """
     if not dropout_p or is_causal or any(options.values()) or query.device.type != "cpu":
-        more = {"dropout_p": dropout_p, "is_causal": is_causal, "scale": scale, **options}
-        return F.scaled_dot_product_attention(query, key, value, attn_mask, **more)
-    return plain_attention(
-        query, key, value, attn_mask, scale, partial(dropout, p=dropout_p, generator=generator)
-    )
+        return F.scaled_dot_product_attention(
+            query, key, value, attn_mask, dropout_p, is_causal, scale=scale, **options
+        )
+    drop = partial(dropout, p=dropout_p, generator=generator)
+    return plain_attention(query, key, value, attn_mask, scale, drop)
 
 
 def plain_attention(
@@ -78,19 +87,27 @@ def plain_attention(
     scale: float | None,
     drop: Callable[[Tensor], Tensor],
 ) -> Tensor:
-    """Compute attention by its definition; ``drop`` is applied to the weights, shape (..., queries, keys)."""
+    """Compute attention by its definition.
+
+    Args:
+        query: shape (..., queries, dimensions).
+        key: shape (..., keys, dimensions).
+        value: shape (..., keys, dimensions).
+        attn_mask: true where a query may see a key, or numbers to add to the products; shape (..., queries, keys).
+        scale: factor of the products, by default 1 / sqrt(dimensions).
+        drop: applied to the weights, shape (..., queries, keys).
+    """
     factor = query.shape[-1] ** -0.5 if scale is None else scale
-    # matmul copies what is not contiguous, and a transposed matrix more slowly.
+    # matmul would copy what is not contiguous, and a transposed matrix more slowly.
     products = (query * factor) @ key.contiguous().transpose(-2, -1)
     if attn_mask is not None:
-        added = attn_mask
+        summand = attn_mask
         if attn_mask.dtype == torch.bool:
             # Not minus infinity: padding far from a text sees nothing in local attention, and would become NaN.
             lowest = torch.finfo(products.dtype).min
-            added = torch.zeros_like(attn_mask, dtype=products.dtype).masked_fill_(
-                ~attn_mask, lowest
-            )
-        products = products + added
+            summand = torch.zeros_like(attn_mask, dtype=products.dtype)
+            summand.masked_fill_(~attn_mask, lowest)
+        products = products + summand
     return drop(products.softmax(-1)) @ value
 
 
@@ -98,25 +115,26 @@ def embedding(
     input: Tensor, weight: Tensor, padding_idx: int | None = None, *options: Any, **named: Any
 ) -> Tensor:
     """Compute torch's ``embedding``, with a sparse gradient if that is smaller and no other option is set."""
-    has_other = (
-        any(options[:1])
-        or any(options[2:])
-        or any(value for key, value in named.items() if key != "norm_type")
-    )
-    learns = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
-    if has_other or len(weight) <= input.numel() or not learns:
+    # norm_type, the second option, has an effect only with max_norm, the first.
+    has_option = any(options[:1]) or any(options[2:])
+    for name, value in named.items():
+        if value and name != "norm_type":
+            has_option = True
+    needs_gradient = torch.is_grad_enabled() and weight.requires_grad and weight.is_leaf
+    if has_option or not needs_gradient or len(weight) <= input.numel():
         return F.embedding(input, weight, padding_idx, *options, **named)
-    padding = None if padding_idx is None else padding_idx % len(weight)
-    return cast("Tensor", _SparseEmbedding.apply(input, weight, padding))  # type: ignore[no-untyped-call]
+    padding_row = None if padding_idx is None else padding_idx % len(weight)
+    return cast("Tensor", _SparseEmbedding.apply(input, weight, padding_row))  # type: ignore[no-untyped-call]
 
 
 class _SparseEmbedding(torch.autograd.Function):
     """Embedding with a coalesced sparse gradient, summed in torch's order and so equal bit for bit."""
 
     @staticmethod
-    def forward(ctx: Any, ids: Tensor, weight: Tensor, padding: int | None) -> Tensor:
+    def forward(ctx: Any, ids: Tensor, weight: Tensor, padding_row: int | None) -> Tensor:
         ctx.save_for_backward(ids)
-        ctx.shape, ctx.padding = weight.shape, padding
+        ctx.shape = weight.shape
+        ctx.padding_row = padding_row
         return F.embedding(ids, weight)
 
     @staticmethod
@@ -126,9 +144,9 @@ class _SparseEmbedding(torch.autograd.Function):
         values = torch.ops.aten.embedding_dense_backward(
             gradients[0], indices, len(rows), -1, False
         )
-        if ctx.padding is not None:
-            values[rows == ctx.padding] = 0
-        whole = torch.sparse_coo_tensor(
+        if ctx.padding_row is not None:
+            values[rows == ctx.padding_row] = 0
+        gradient = torch.sparse_coo_tensor(
             rows[None], values, ctx.shape, is_coalesced=True, check_invariants=False
         )
-        return None, whole, None
+        return None, gradient, None

@@ -1,4 +1,4 @@
-"""Drophead: attention heads that are dropped at random, in training mode (Mirror-BERT, section 4.4, Table 7)."""
+"""Drophead: drops attention heads at random in training mode (Mirror-BERT, section 4.4, Table 7)."""
 
 from __future__ import annotations
 
@@ -19,21 +19,32 @@ OUTPUT_PROJECTIONS = (
     "attention.attn.o",  # MPNet
     "attention.dense",  # ALBERT
 )
-"""Names of the output projection of self-attention, whose input is the concatenated heads."""
+"""Names of the output projection of self-attention, whose input are the concatenated heads."""
 
 
 def drop_heads(heads: Tensor, rate: float) -> Tensor:
-    """Zero each head of each example with probability ``rate``; shape (batch, tokens, heads, dimensions of a head).
+    """Zero each head of each example with probability ``rate``.
 
-    As in the paper's released code, kept heads are scaled by the number of heads over the number *kept* in the example
-    (not by 1 / (1 - rate)). If none is kept, the result is zero; the released code divides by zero there.
+    As in the paper's released code, remaining heads are scaled by the number of heads over the number of remaining ones
+    in the example (not by 1 / (1 - rate)). If none remains, the result is zero; the released code divides by zero.
+
+    Args:
+        heads: shape (batch, tokens, heads, dimensions of a head).
+        rate: the probability, from 0 to 1.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.training.drophead import drop_heads
+        >>> drop_heads(torch.ones(1, 1, 2, 1), rate=0.0).flatten().tolist()
+        [1.0, 1.0]
     """
     import torch
 
     n_heads = heads.shape[2]
-    kept = torch.rand(heads.shape[0], 1, n_heads, 1, device=heads.device) >= rate
-    scale = n_heads / kept.sum(dim=2, keepdim=True).clamp(min=1)
-    return heads * (kept * scale).to(heads.dtype)
+    is_kept = torch.rand(heads.shape[0], 1, n_heads, 1, device=heads.device) >= rate
+    n_kept = is_kept.sum(dim=2, keepdim=True)
+    scale = n_heads / n_kept.clamp(min=1)
+    return heads * (is_kept * scale).to(heads.dtype)
 
 
 class Drophead:
@@ -46,23 +57,29 @@ class Drophead:
     packs = False
 
     def configure(self, config: Any, rate: float) -> None:
-        """Do nothing: configurations have no such rate."""
+        """Do nothing: configurations have no rate of drophead."""
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Hook into every self-attention; return the function that removes the hooks. ``TuningError`` without any."""
+        """Hook into every self-attention, and return the function that removes the hooks.
+
+        Raises:
+            TuningError: the model has no self-attention in ``OUTPUT_PROJECTIONS``.
+        """
         if not rate:
             return None
         suffixes = tuple(f".{name}" for name in OUTPUT_PROJECTIONS)
-        projections = [m for name, m in model.named_modules() if f".{name}".endswith(suffixes)]
+        projections = [
+            module for name, module in model.named_modules() if f".{name}".endswith(suffixes)
+        ]
         if not projections:
-            unknown = f"{type(model).__name__} has no self-attention that drophead knows"
+            problem = f"{type(model).__name__} has no self-attention that drophead knows"
             raise TuningError(
-                f"{unknown}, so drophead={rate:g} cannot be applied",
+                f"{problem}, so drophead={rate:g} cannot be applied",
                 "Take it out of the encoder spec.",
             )
         n_heads = model.config.num_attention_heads
 
-        def before(
+        def drop_inputs(
             module: torch.nn.Module, inputs: tuple[Tensor, ...]
         ) -> tuple[Tensor, ...] | None:
             if not module.training:
@@ -72,6 +89,6 @@ class Drophead:
             return (drop_heads(heads, rate).flatten(-2),)
 
         attached = ExitStack()
-        for module in projections:
-            attached.callback(module.register_forward_pre_hook(before).remove)
+        for projection in projections:
+            attached.callback(projection.register_forward_pre_hook(drop_inputs).remove)
         return attached.close

@@ -1,4 +1,4 @@
-"""Methods, which make an encoder of a backbone: their recipes and their pairs of texts.
+"""Methods, which make an encoder from a backbone: their recipes and their pairs of texts.
 
 A method that tunes has a function ``(texts, maker) -> Pairs``, called at the start of each epoch. Mirror pairs every
 string with itself; others pair two names of one concept, or a word in context with the same word in a masked context.
@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import TuningError
@@ -33,23 +33,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The positive pairs of one epoch."""
+    """The positive pairs of one epoch.
+
+    Example:
+        >>> from mirrorbench.plugin import TextInput
+        >>> from mirrorbench.training.methods import Pairs
+        >>> pairs = Pairs([TextInput("flu"), TextInput("cold")], [TextInput("influenza"), TextInput("common cold")])
+        >>> len(pairs.left)
+        2
+    """
 
     left: Sequence[TextInput]
     """First views."""
     right: Sequence[TextInput]
     """Second views, in the same order."""
     groups: Sequence[Hashable] | None = None
-    """Group of each pair; pairs of one group are no negatives of each other. ``None``: each pair is a group."""
+    """Group of each pair; pairs of one group are not negatives of each other. ``None``: each pair is its own group."""
     together: int = 1
-    """Number of successive pairs in the same batch, in their order; a divisor of the number of pairs."""
+    """Number of successive pairs that stay in the same batch, in their order; a divisor of the number of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairMaker:
-    """Recipe, random numbers and augmentations for the pairs of a method."""
+    """Recipe, random numbers and augmentations for the pairs of a method.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.training.methods import PairMaker, base_preset
+        >>> recipe = base_preset("sentence", "bert", "paper")  # without augmentations
+        >>> maker = PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", augmentations={})
+        >>> [text.text for text in maker.pairs(["flu", "cold"], ["influenza", "common cold"]).right]
+        ['influenza', 'common cold']
+    """
 
     recipe: Recipe
+    """The hyper-parameters of the tuning."""
     rng: np.random.Generator
     """The tuning's generator, the only permitted source of randomness."""
     mask_token: str
@@ -64,20 +82,32 @@ class PairMaker:
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
         """Apply the recipe's text augmentations in the order of their names.
 
-        ``shortest``: characters; under ``released``, shorter strings are not changed. Nor are strings that the backbone
-        could not read any more, since words beside each other are a token without an embedding.
+        Texts that the backbone could not read afterwards are returned unchanged: words that come to stand beside each
+        other may be a token without an embedding.
+
+        Args:
+            texts: the texts.
+            shortest: characters of the shortest text that is changed under ``released``.
         """
-        result = list(texts)
+        augmented = list(texts)
         for function, rate in in_use(self.recipe.augment, self.augmentations, "text"):
             context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
-            result = [function(text, context) for text in result]
-        readable = zip(result, texts, self.can_read(result), strict=True)
-        return [changed if can_read else text for changed, text, can_read in readable]
+            augmented = [function(text, context) for text in augmented]
+        result = []
+        for text, changed, can_read in zip(texts, augmented, self.can_read(augmented), strict=True):
+            result.append(changed if can_read else text)
+        return result
 
     def pairs(
         self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None
     ) -> Pairs:
-        """Make pairs of strings with augmented second views, and augmented first views under ``sides=2``."""
+        """Make pairs of strings with augmented second views, and under ``sides=2`` with augmented first views, too.
+
+        Args:
+            left: strings of the first views.
+            right: strings of the second views, in the same order.
+            groups: group of each pair; by default each pair is its own group.
+        """
         if self.recipe.sides == 2:
             left = self.augment(left)
         right = self.augment(right)
@@ -87,6 +117,7 @@ class PairMaker:
 
 
 PairFunction = Callable[[Sequence[str], PairMaker], Pairs]
+"""``(texts, maker) -> Pairs``: makes the pairs of an epoch from the strings or lines of the corpus."""
 
 
 def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
@@ -96,31 +127,65 @@ def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A registered method."""
+    """A method, which a plugin registers with ``register_methods``.
+
+    Example:
+        Mirror-BERT's loss on neighbouring lines of the corpus:
+
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.plugin import Method
+        >>> from mirrorbench.runs.registry import load_plugins
+        >>> from mirrorbench.training.recipes import Recipe
+        >>> def preset(level, architecture, protocol):
+        ...     return Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="mean", augment=(("dropout", 0.1),))
+        >>> def neighbours(texts, maker):
+        ...     return maker.pairs(texts[:-1], texts[1:])
+        >>> class NeighboursPlugin:
+        ...     @hookimpl
+        ...     def register_methods(self, register):
+        ...         register("neighbours", Method("neighbours", preset, pairs=neighbours), "pairs of lines")
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(NeighboursPlugin(), "neighbours")
+        >>> spec = "tiny+neighbours:corpus=quick-sentences,corpus_size=40"
+        >>> Session(plugins=plugins, device="cpu").load(spec).encode(["a cat"]).shape
+        (1, 256)
+    """
 
     name: str
     """Name after ``+`` in a spec."""
     preset: Callable[[str, str, str], Recipe]
-    """``(level, architecture, protocol) -> Recipe`` with the paper's values; ``architecture`` is the backbone's
-    ``model_type``."""
+    """``(level, architecture, protocol) -> Recipe`` with the paper's values: the level of a task (``word``, ``phrase``,
+    ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``."""
     tunes: bool = True
-    """Whether the weights change. A method that does not tune uses pooling and layers of its recipe alone."""
+    """Whether the weights change. A method that does not tune uses only pooling and layers of its recipe."""
     label: str = "{backbone} + {method}"
     """Name of the row in tables, with ``{backbone}`` and ``{method}``."""
     pairs: PairFunction = identical_pairs
-    """``(texts, maker) -> Pairs``, which makes an epoch's pairs of the corpus."""
+    """``(texts, maker) -> Pairs``: makes the pairs of an epoch from the corpus. By default each string is paired with
+    itself."""
     levels: Mapping[str, str] = field(default_factory=dict)
-    """Levels of tasks with the recipe and corpus of another level: ``{"wic": "sentence"}`` for Mirror, which encodes
-    the whole sentence for words in context."""
+    """Levels of tasks that use the recipe and corpus of another level: ``{"wic": "sentence"}`` for Mirror, which
+    encodes the whole sentence for words in context."""
     create: Callable[[EncoderSpec, Path, EncoderContext], Encoder] | None = None
-    """``(spec, path, context) -> Encoder`` of a method that tunes nothing and makes another encoder of the backbone's
-    directory, as an encoder system; it checks the spec's keys, and has no recipe."""
+    """``(spec, path, context) -> Encoder`` for a method without tuning and recipe, such as ``static``: makes the encoder
+    from the directory of the backbone, and checks the keys of the spec."""
     baseline: bool = False
-    """Whether it is a row of ``mirrorbench run --baselines``; such a method needs no labels and no settings."""
+    """Whether ``mirrorbench run --baselines`` has a row for it; such a method needs no labels and no settings."""
 
 
 def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """Return mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models)."""
+    """Return mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models).
+
+    Args:
+        level: not used.
+        architecture: not used.
+        protocol: ``paper``, or ``released``, whose mean includes the padding.
+
+    Example:
+        >>> from mirrorbench.plugin import base_preset
+        >>> base_preset("sentence", "bert", "paper").pooling
+        'mean'
+    """
     pooling = "mean-padded" if protocol == "released" else "mean"
     return Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling=pooling)
 
@@ -130,18 +195,20 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
     Word-in-context tasks have the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
     """
-    sentence = level in ("sentence", "wic")
+    is_sentence = level in ("sentence", "wic")
     # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
-    pooling = "mean" if sentence and architecture == "bert" else "cls"
-    span = {"word": 0, "phrase": 2}.get(level, 5)
-    temperature, (epochs, length) = (
-        0.2 if level == "word" else 0.04,
-        (1, 50) if sentence else (2, 25),
+    pooling = "mean" if is_sentence and architecture == "bert" else "cls"
+    masked_characters = {"word": 0, "phrase": 2}.get(level, 5)
+    recipe = Recipe(
+        temperature=0.2 if level == "word" else 0.04,
+        epochs=1 if is_sentence else 2,
+        train_max_length=50 if is_sentence else 25,
+        pooling=pooling,
+        augment=(("dropout", 0.1), ("span_mask", float(masked_characters))),
     )
-    augment = (("dropout", 0.1), ("span_mask", float(span)))
-    recipe = Recipe(temperature, epochs, train_max_length=length, pooling=pooling, augment=augment)
     if protocol == "released":
-        pooling = "mean-padded" if pooling == "mean" else pooling
+        if pooling == "mean":
+            pooling = "mean-padded"
         recipe = replace(recipe, loss="ntxent", drop_last=True, clean_corpus=False, pooling=pooling)
     return replace(recipe, **LOSS_PARAMETERS[protocol])
 
@@ -149,17 +216,19 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
 # mirrorwic: MirrorWiC (CoNLL 2021), contrastive tuning on words in identical, slightly corrupted contexts.
 
 Span = tuple[int, int]
+"""First character of a word, and the one after its last."""
 
-# Released code (get_mirrorwic_traindata.py): lengths of sentences, number of words among which the target is drawn, and
-# length of the shortest masked context; lengths in characters.
+# Values of the released code (get_mirrorwic_traindata.py).
 RELEASED_LENGTHS = range(10, 149)
+"""Lengths of sentences that are used, in characters."""
 RELEASED_WORDS = 20
+"""Number of words, from the first, among which the target is drawn."""
 RELEASED_SHORTEST = 10
+"""Characters of the shortest context that is masked."""
 
 # Scripts that put no spaces between words: Thai and Lao, Burmese, Khmer, kana, Han.
 _UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
 _PIECE = re.compile(rf"[{_UNSPACED}]{{1,2}}|[^\s{_UNSPACED}]+")
-
 
 _MIRRORWIC_RATES = {
     "roberta": (0, 0.3),
@@ -167,6 +236,7 @@ _MIRRORWIC_RATES = {
     "deberta": (1, 0.3),
     "deberta-v2": (1, 0.3),
 }
+"""Span mask and dropout rate by architecture."""
 
 
 def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -177,37 +247,39 @@ def mirrorwic_preset(level: str, architecture: str, protocol: str) -> Recipe:
     trains for 2 epochs with a dropout of 0.4 (``mirror_wic.sh`` never reads its fourth argument), with the positive in
     the denominator of the loss.
     """
-    span, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
-    released = protocol == "released"
-    augment = (("dropout", 0.4 if released else dropout), ("span_mask", float(span)))
+    masked_characters, dropout = _MIRRORWIC_RATES.get(architecture, (10, 0.4))
+    if protocol == "released":
+        dropout = 0.4
     recipe = Recipe(
         temperature=0.04,
         epochs=1,
         train_max_length=50,
         pooling="target",
         layers="-4:",
-        augment=augment,
+        augment=(("dropout", dropout), ("span_mask", float(masked_characters))),
     )
-    recipe = replace(recipe, epochs=2, loss="ntxent") if released else recipe
+    if protocol == "released":
+        recipe = replace(recipe, epochs=2, loss="ntxent")
     return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
 def word_spans(text: str) -> list[Span]:
-    """Return the spans of the words with a letter in a text, without the punctuation around them.
+    """Return the spans of a text's words that contain a letter, without the punctuation around them.
 
     Words are separated by spaces. In scripts without spaces two neighbouring characters count as a word, the most
     frequent length in Chinese and Japanese. (The released code uses a segmenter for each language.)
     """
     spans = []
     for match in _PIECE.finditer(text):
-        inside = [
-            i
-            for i in range(*match.span())
-            if text[i].isalnum() or unicodedata.category(text[i])[0] == "M"
-        ]
-        if inside and any(text[i].isalpha() for i in inside):
-            spans.append((inside[0], inside[-1] + 1))
+        positions = [i for i in range(*match.span()) if _belongs_to_word(text[i])]
+        if any(text[i].isalpha() for i in positions):
+            spans.append((positions[0], positions[-1] + 1))
     return spans
+
+
+def _belongs_to_word(character: str) -> bool:
+    """Return whether a character is a letter, a digit or a combining mark."""
+    return character.isalnum() or unicodedata.category(character)[0] == "M"
 
 
 def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
@@ -220,46 +292,73 @@ def words_in_context(texts: Sequence[str], maker: PairMaker) -> Pairs:
     punctuation included, and once for all epochs; here among words, anew in each.)
     """
     released = maker.protocol == "released"
-    drawn = []
+    targets: list[_Target] = []
     for text in texts:
         if released and len(text) not in RELEASED_LENGTHS:
             continue
-        if spans := word_spans(text)[: RELEASED_WORDS if released else None]:
-            drawn.append((text, spans[int(maker.rng.integers(len(spans)))]))
-    plain = [TextInput(text, (span,)) for text, span in drawn]
-    left = _corrupted(drawn, maker) if maker.recipe.sides == 2 else plain
-    return Pairs(left, _corrupted(drawn, maker))
+        spans = word_spans(text)
+        if released:
+            spans = spans[:RELEASED_WORDS]
+        if not spans:
+            continue
+        start, end = spans[int(maker.rng.integers(len(spans)))]
+        targets.append(_Target(text, start, end))
+    if maker.recipe.sides == 2:
+        left = _with_augmented_contexts(targets, maker)
+    else:
+        left = [TextInput(target.text, ((target.start, target.end),)) for target in targets]
+    right = _with_augmented_contexts(targets, maker)
+    return Pairs(left, right)
 
 
-def _corrupted(drawn: Sequence[tuple[str, Span]], maker: PairMaker) -> list[TextInput]:
-    before = [text[:start] for text, (start, _) in drawn]
-    after = [text[end:] for text, (_, end) in drawn]
-    new_before, new_after = (
-        maker.augment(side, shortest=RELEASED_SHORTEST) for side in (before, after)
-    )
+class _Target(NamedTuple):
+    """A word of a text."""
+
+    text: str
+    """The whole text."""
+    start: int
+    """Index of the word's first character."""
+    end: int
+    """Index of the character after the word's last."""
+
+
+def _with_augmented_contexts(targets: Sequence[_Target], maker: PairMaker) -> list[TextInput]:
+    contexts_before = [text[:start] for text, start, _ in targets]
+    contexts_after = [text[end:] for text, _, end in targets]
+    augmented_before = maker.augment(contexts_before, shortest=RELEASED_SHORTEST)
+    augmented_after = maker.augment(contexts_after, shortest=RELEASED_SHORTEST)
     result = []
-    for row, (text, (start, end)) in enumerate(drawn):
-        head = _joined(before[row], new_before[row], -1)
-        tail = _joined(after[row], new_after[row], 0)
-        result.append(
-            TextInput(head + text[start:end] + tail, ((len(head), len(head) + end - start),))
-        )
+    for row, (text, start, end) in enumerate(targets):
+        word = text[start:end]
+        before = _joined(contexts_before[row], augmented_before[row], -1)
+        after = _joined(contexts_after[row], augmented_after[row], 0)
+        span = (len(before), len(before) + len(word))
+        result.append(TextInput(before + word + after, (span,)))
     return result
 
 
 def _joined(old: str, new: str, edge: int) -> str:
-    """Return the changed context, with a space next to the word if it had one or the adjacent character changed."""
+    """Return an augmented context with the right space between it and the word.
+
+    There is a space if the old context had one there, or if the character next to the word changed.
+
+    Args:
+        old: the context before the augmentation.
+        new: the context after it.
+        edge: index of the character next to the word: -1 for the context before it, 0 for the one after it.
+    """
     if new == old:
         return old
     new = new.strip()
-    if old and new and not old[edge].isspace() and new[edge] == old[edge]:
+    had_no_space = bool(old) and not old[edge].isspace()
+    if had_no_space and new and new[edge] == old[edge]:
         return new
-    return f"{new} " if edge else f" {new}"
+    return f"{new} " if edge == -1 else f" {new}"
 
 
 # pairs: supervised tuning on pairs of texts of equal meaning, with Mirror-BERT's loss and recipe. The two texts of a
-# corpus line (`data.readers.line_parts`) are the views, so no text is masked; dropout remains, as in supervised SimCSE (Gao
-# et al., EMNLP 2021, section 4).
+# corpus line (`data.readers.line_parts`) are the views, so no text is masked; dropout remains, as in supervised SimCSE
+# (Gao et al., EMNLP 2021, section 4).
 
 
 def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -269,27 +368,37 @@ def pairs_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def text_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair the two texts of each line; pairs that share a text are a group. Other lines raise a ``TuningError``."""
-    left, right = zip(*map(_pair, texts, fields_of(texts)), strict=True)
+    """Pair the two texts of each line; pairs that share a text are in one group.
+
+    Raises:
+        TuningError: a line does not have two texts.
+    """
+    left: list[str] = []
+    right: list[str] = []
+    for text, fields in zip(texts, fields_of(texts), strict=True):
+        if len(fields) != 2 or not all(fields):
+            raise TuningError(
+                f"the corpus line {shown(text)} is not a pair of texts",
+                "pairs tunes on lines like text1||text2.",
+            )
+        left.append(fields[0])
+        right.append(fields[1])
     return maker.pairs(left, right, _groups(left, right))
 
 
-def _pair(text: str, fields: Sequence[str]) -> tuple[str, str]:
-    if len(fields) != 2 or not all(fields):
-        problem = f"the corpus line {shown(text)} is no pair of texts"
-        raise TuningError(problem, "pairs tunes on lines like text1||text2.")
-    return fields[0], fields[1]
-
-
 def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
-    """Return a number for each pair, the same for pairs connected through shared texts."""
+    """Return a number for each pair; pairs connected through shared texts have the same number."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    number = {text: index for index, text in enumerate(dict.fromkeys([*left, *right]))}
-    ends = [[number[text] for text in view] for view in (left, right)]
-    graph = coo_array(([1] * len(left), ends), shape=(len(number), len(number)))
-    groups: list[int] = connected_components(graph, directed=False)[1][ends[0]].tolist()
+    # A graph with the distinct texts as nodes and the pairs as edges.
+    node_of = {text: node for node, text in enumerate(dict.fromkeys([*left, *right]))}
+    left_nodes = [node_of[text] for text in left]
+    right_nodes = [node_of[text] for text in right]
+    edges = [1] * len(left)
+    graph = coo_array((edges, (left_nodes, right_nodes)), shape=(len(node_of), len(node_of)))
+    _, component_of_node = connected_components(graph, directed=False)
+    groups: list[int] = component_of_node[left_nodes].tolist()
     return groups
 
 
@@ -298,7 +407,7 @@ def _groups(left: Sequence[str], right: Sequence[str]) -> list[int]:
 # or `id<TAB>name`: then every two names of a concept make a pair, at most MOST_PAIRS a concept, as in SapBERT's paper.
 
 MOST_PAIRS = 50
-"""Most pairs of one concept (SapBERT: concepts with hundreds of names would dominate)."""
+"""Most pairs of one concept (SapBERT: otherwise concepts with hundreds of names would dominate)."""
 
 
 def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -309,78 +418,104 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
     ``released`` the corpus is not cleaned, and the loss has the released code's ``LOSS_PARAMETERS``.
     """
     recipe = Recipe(
-        temperature=0.04, epochs=1, train_max_length=25, pooling="cls", augment=(("dropout", 0.1),)
-    )
-    recipe = replace(
-        recipe, batch_size=256, loss=MULTI_SIMILARITY, clean_corpus=protocol == "paper"
+        temperature=0.04,
+        epochs=1,
+        train_max_length=25,
+        pooling="cls",
+        batch_size=256,
+        loss=MULTI_SIMILARITY,
+        augment=(("dropout", 0.1),),
+        clean_corpus=protocol == "paper",
     )
     return replace(recipe, **LOSS_PARAMETERS[protocol])
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair names that share an id, which is their group; a wrong line or no pairs raise a ``TuningError``."""
-    triples: list[tuple[str, str, str]] = []
-    names: dict[str, dict[str, None]] = {}
+    """Pair names that share an id, which is their group.
+
+    Raises:
+        TuningError: a line is not a name or two with an id, or no two names share an id.
+    """
+    # The pairs of lines with two names come first, then those of lines with one.
+    concepts: list[str] = []
+    left: list[str] = []
+    right: list[str] = []
+    names_of_concept: dict[str, dict[str, None]] = {}
     for text, fields in zip(texts, fields_of(texts), strict=True):
         if len(fields) not in (2, 3) or not all(fields):
             raise TuningError(
-                f"the corpus line {shown(text)} is no name with an id",
+                f"the corpus line {shown(text)} is not a name with an id",
                 "sap tunes on lines like id||name||other name, id||name or id<TAB>name.",
             )
         if len(fields) == 3:
-            triples.append((fields[0], fields[1], fields[2]))
+            concepts.append(fields[0])
+            left.append(fields[1])
+            right.append(fields[2])
         else:
-            names.setdefault(fields[0], {})[fields[1]] = None
-    for concept, synonyms in names.items():
-        pairs = list(combinations(synonyms, 2))
-        if len(pairs) > MOST_PAIRS:
-            pairs = [
-                pairs[i] for i in sorted(maker.rng.choice(len(pairs), MOST_PAIRS, replace=False))
-            ]
-        triples += [(concept, first, second) for first, second in pairs]
-    if not triples:
+            names_of_concept.setdefault(fields[0], {})[fields[1]] = None
+    for concept, names in names_of_concept.items():
+        for first, second in _sampled_pairs(list(names), maker.rng):
+            concepts.append(concept)
+            left.append(first)
+            right.append(second)
+    if not concepts:
         raise TuningError(
             "no two names of the corpus share an id", "sap learns from names of the same concept."
         )
-    concepts, left, right = zip(*triples, strict=True)
     return maker.pairs(left, right, concepts)
 
 
+def _sampled_pairs(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, str]]:
+    """Return all pairs of names, or ``MOST_PAIRS`` drawn ones if there are more."""
+    pairs = list(combinations(names, 2))
+    if len(pairs) <= MOST_PAIRS:
+        return pairs
+    drawn = rng.choice(len(pairs), MOST_PAIRS, replace=False)
+    return [pairs[i] for i in sorted(drawn)]
+
+
 OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
-"""Functions for corpus lines with two texts or names; for all others a line is a text."""
+"""Pair functions that read two texts or names from a corpus line; for all others a line is a text."""
 
 
 @hookimpl
 def register_methods(register: Register) -> None:
     """Register the methods of this module."""
-    base = Method("base", base_preset, tunes=False, label="{backbone}")
-    register("base", base, "the backbone as it comes")
-    mirror = Method(
-        "mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}
+    register(
+        "base",
+        Method("base", base_preset, tunes=False, label="{backbone}"),
+        "the backbone as it comes",
     )
     register(
-        "mirror", mirror, "Mirror-BERT: two views of each string, made by span masking and dropout"
-    )
-    everywhere = {
-        "word": "wic",
-        "phrase": "wic",
-        "sentence": "wic",
-    }  # tuned on the same texts at every level
-    wic = Method(
-        "mirrorwic", mirrorwic_preset, True, "{backbone} + MirrorWiC", words_in_context, everywhere
+        "mirror",
+        Method("mirror", mirror_preset, label="{backbone} + Mirror", levels={"wic": "sentence"}),
+        "Mirror-BERT: two views of each string, made by span masking and dropout",
     )
     register(
         "mirrorwic",
-        wic,
+        Method(
+            "mirrorwic",
+            mirrorwic_preset,
+            label="{backbone} + MirrorWiC",
+            pairs=words_in_context,
+            # Tuned on the same texts at every level.
+            levels={"word": "wic", "phrase": "wic", "sentence": "wic"},
+        ),
         "MirrorWiC: a word in its context against the same word in a corrupted one",
     )
-    pairs = Method(
-        "pairs", pairs_preset, True, "{backbone} + pairs", text_pairs, {"wic": "sentence"}
+    register(
+        "pairs",
+        Method(
+            "pairs",
+            pairs_preset,
+            label="{backbone} + pairs",
+            pairs=text_pairs,
+            levels={"wic": "sentence"},
+        ),
+        "supervised: the two texts of each corpus line are the two views",
     )
-    register("pairs", pairs, "supervised: the two texts of each corpus line are the two views")
-    sap = Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs)
     register(
         "sap",
-        sap,
+        Method("sap", sap_preset, label="{backbone} + SAP", pairs=name_pairs),
         "SapBERT: names of one concept are drawn together, hard pairs mined in the batch",
     )

@@ -1,17 +1,17 @@
 """Micro-batches: tokenised pairs, their vectors and their gradients, on a CPU in several threads.
 
-The loss takes the vectors of all micro-batches at once, so the split of a batch changes the speed and dropout alone:
-each micro-batch has a seed of its own.
+The loss takes the vectors of all micro-batches at once. The split of a batch therefore changes only the speed, and
+dropout, since each micro-batch has a seed of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
@@ -47,7 +47,7 @@ class PairTokenizer:
         self.transformer = transformer
         self.recipe = maker.recipe
         tokenizer = transformer.tokenizer
-        plain = AugmentationContext(
+        context = AugmentationContext(
             maker.rng,
             0.0,
             maker.mask_token,
@@ -56,67 +56,108 @@ class PairTokenizer:
             special_ids=frozenset(tokenizer.all_special_ids),
         )
         self._n_tokens = len(tokenizer)
-        chosen = in_use(self.recipe.augment, registered, "tokens")
-        self._augment = [(function, replace(plain, rate=rate)) for function, rate in chosen]
+        token_augmentations = in_use(self.recipe.augment, registered, "tokens")
+        self._augmentations = [
+            (function, replace(context, rate=rate)) for function, rate in token_augmentations
+        ]
 
     def batches(self, pairs: Pairs, order: Iterator[NDArray[np.int64]]) -> Iterator[TokenizedPairs]:
-        """Yield the batches of one epoch's pairs; ``order`` yields the rows of each batch.
+        """Yield the batches of one epoch's pairs.
 
-        With token augmentations all texts are tokenised at once: they draw for all first views, then for all second
-        views, before the first batch is drawn. Fewer than two pairs raise a ``TuningError``.
+        With token augmentations all texts are tokenised before the first batch is drawn: the augmentations draw for all
+        first views, then for all second views.
+
+        Args:
+            pairs: the pairs of the epoch.
+            order: yields the indices of the pairs of each batch.
+
+        Raises:
+            TuningError: there are fewer than two pairs.
         """
         n = len(pairs.left)
         if n < 2:
             raise TuningError(f"the corpus gives {n} pairs to tune on", "It needs at least two.")
-        numbers: dict[Any, int] = {}
-        groups = range(n) if pairs.groups is None else pairs.groups
-        labels = torch.tensor([numbers.setdefault(group, len(numbers)) for group in groups])
-        everything = self._tokenized(pairs.left, pairs.right, labels) if self._augment else None
+        labels = _labels_of(pairs)
+        if self._augmentations:
+            tokenized = self._tokenized(pairs.left, pairs.right, labels)
+            for rows in order:
+                yield tokenized.take(rows)
+            return
         for rows in order:
-            if everything is not None:
-                yield everything.take(rows)
-            else:
-                left, right = ([view[row] for row in rows] for view in (pairs.left, pairs.right))
-                yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
+            left = [pairs.left[row] for row in rows]
+            right = [pairs.right[row] for row in rows]
+            yield self._tokenized(left, right, labels[torch.from_numpy(rows)])
 
     def _tokenized(
         self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor
     ) -> TokenizedPairs:
         """Tokenise pairs, and apply the recipe's token augmentations in the order of their names."""
-        located = self.transformer.read(
-            [*left, *right], self.recipe.readout(self.recipe.train_max_length)
-        )
-        if not self._augment:
+        pooling = self.recipe.readout(self.recipe.train_max_length)
+        located = self.transformer.read([*left, *right], pooling)
+        if not self._augmentations:
             return TokenizedPairs(located.ids, located.targets, labels)
-        rows: list[list[int]] = [row.tolist() for row in located.ids]
-        first = 0 if self.recipe.sides == 2 else len(left)
-        for views in (slice(first, len(left)), slice(len(left), None)):
-            for function, context in self._augment:
-                rows[views] = [
-                    self._readable(row, function(row, context), located.targets)
-                    for row in rows[views]
+        texts: list[list[int]] = [ids.tolist() for ids in located.ids]
+        n = len(left)
+        views = [slice(n, None)]
+        if self.recipe.sides == 2:
+            views.insert(0, slice(0, n))
+        for view in views:
+            for function, context in self._augmentations:
+                texts[view] = [
+                    self._readable(ids, function(ids, context), located.targets)
+                    for ids in texts[view]
                 ]
-        return TokenizedPairs(Ragged.of(rows), located.targets, labels)
+        return TokenizedPairs(Ragged.of(texts), located.targets, labels)
 
     def _readable(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
-        """Return the changed ids, or the old ones if the changed ones exceed the model's positions."""
-        if not 0 <= min(changed) <= max(changed) < self._n_tokens:
-            problem = f"an augmentation returned token ids from {min(changed)} to {max(changed)}"
+        """Return the changed ids, or the old ones if the model has too few positions for the changed ones.
+
+        Raises:
+            PluginError: an id is not one of the tokenizer's.
+            TuningError: the number of tokens changed, under the pooling ``target``.
+        """
+        lowest = min(changed)
+        highest = max(changed)
+        if lowest < 0 or highest >= self._n_tokens:
+            problem = f"an augmentation returned token ids from {lowest} to {highest}"
             raise PluginError(problem, f"The tokenizer has ids from 0 to {self._n_tokens - 1}.")
         if targets is not None and len(changed) != len(ids):
             problem = "an augmentation changes the number of tokens, so the target's tokens are not found any more"
             raise TuningError(
                 problem, "Choose another pooling than target, or another augmentation."
             )
-        return changed if len(changed) <= (self.transformer.positions or len(changed)) else ids
+        positions = self.transformer.positions
+        if positions and len(changed) > positions:
+            return ids
+        return changed
+
+
+def _labels_of(pairs: Pairs) -> Tensor:
+    """Return the number of each pair's group, from 0 in the order of first occurrence, shape (n,)."""
+    if pairs.groups is None:
+        return torch.arange(len(pairs.left))
+    number_of_group: dict[Any, int] = {}
+    labels = [number_of_group.setdefault(group, len(number_of_group)) for group in pairs.groups]
+    return torch.tensor(labels)
 
 
 @dataclass(frozen=True, slots=True)
 class MicroBatch:
-    """Pairs of one forward pass, first views before second views, and the seed of its random numbers."""
+    """Pairs of one forward pass, and the seed of its random numbers."""
 
     pairs: TokenizedPairs
+    """The pairs, first views before second views."""
     seed: int
+    """Seed of dropout."""
+
+
+class Split(NamedTuple):
+    """A batch divided into micro-batches."""
+
+    micro_batches: list[MicroBatch]
+    """The micro-batches."""
+    order: list[int]
+    """Index in the batch of each pair of the micro-batches, one micro-batch after the other."""
 
 
 class MicroBatchReader:
@@ -127,54 +168,67 @@ class MicroBatchReader:
 
     def __init__(self, objective: Objective, precision: str, packs: bool) -> None:
         self.objective = objective
-        self.transformer, recipe = objective.transformer, objective.recipe
+        self.transformer = objective.transformer
         self.precision = precision
-        self.pooling, self.fixed = objective.pooling, objective.pad_to
+        self.pooling = objective.pooling
+        self.fixed = objective.pad_to
         self.packed = packs and not self.fixed and self.transformer.traits.packs
         # Augmentations without packing (controlled dropout, drophead) draw from torch's own generator, which all
         # threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
-        self.draws = "dropout" not in dict(recipe.augment) or any(
-            rate for _, rate in recipe.augment
-        )
-        if recipe.rate("controlled_dropout") and len(set(map(id, objective.readers))) > 1:
+        recipe = objective.recipe
+        # Whether two passes over one text may differ. Without the key dropout, the model has its own rate of it.
+        has_rate = any(rate for _, rate in recipe.augment)
+        self.draws = has_rate or "dropout" not in dict(recipe.augment)
+        n_models = len({id(reader) for reader in objective.readers})
+        if recipe.rate("controlled_dropout") and n_models > 1:
             cause = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
             raise TuningError(cause, "Leave controlled_dropout out of the encoder spec.")
 
-    def split(
-        self, pairs: TokenizedPairs, most: int, draws: np.random.Generator
-    ) -> tuple[list[MicroBatch], list[int]]:
-        """Return micro-batches of at most ``most`` tokens, with pairs of similar length, and the rows of their pairs.
+    def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> Split:
+        """Divide a batch into micro-batches of pairs of similar length.
 
         First views are the first half of a micro-batch, second views in the same order the second half, as controlled
         dropout requires.
+
+        Args:
+            pairs: the batch.
+            most: most tokens of a micro-batch.
+            draws: draws the seed of each micro-batch.
         """
         device = device_type(self.transformer.device)
-        budget, lengths = min(TOKEN_BUDGET[device], most), pairs.lengths
+        budget = min(TOKEN_BUDGET[device], most)
+        lengths = pairs.lengths
         if self.packed:
-            chosen = list(even_batches(lengths.sum(0), budget))
+            row_groups = list(even_batches(lengths.sum(0), budget))
         else:
-            chosen = list(
-                similar_length_batches(
-                    lengths.max(0), budget // 2, self.fixed, PASS_COST[device] // 2
-                )
+            # Budget and cost of a pass are those of both views, of equal length once padded.
+            longest = lengths.max(0)
+            row_groups = list(
+                similar_length_batches(longest, budget // 2, self.fixed, PASS_COST[device] // 2)
             )
-        seeds = draws.integers(1 << 32, size=len(chosen)).tolist()
-        batches = [
-            MicroBatch(pairs.take(rows), seed) for rows, seed in zip(chosen, seeds, strict=True)
-        ]
-        return batches, [row for rows in chosen for row in rows]
+        seeds = draws.integers(1 << 32, size=len(row_groups)).tolist()
+        micro_batches: list[MicroBatch] = []
+        order: list[int] = []
+        for rows, seed in zip(row_groups, seeds, strict=True):
+            micro_batches.append(MicroBatch(pairs.take(rows), seed))
+            order.extend(rows)
+        return Split(micro_batches, order)
 
     def positions(self, batch: MicroBatch) -> int:
         """Count the positions that the model computes for one micro-batch, padding included."""
         ids = batch.pairs.ids
-        return (
-            len(ids.values) if self.packed else len(ids) * max(self.fixed, int(ids.lengths.max()))
-        )
+        if self.packed:
+            return len(ids.values)
+        longest = int(ids.lengths.max())
+        return len(ids) * max(self.fixed, longest)
 
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
-        """Return the vectors of each micro-batch; ``keep``: with the graph for ``differentiate``."""
+        """Return the vectors of each micro-batch, shape (2n, dimensions) for n pairs.
+
+        ``keep``: whether the graph is kept for ``differentiate``.
+        """
         shares = map_shares(partial(self._vectors, keep=keep), batches, self._threads)
         vectors: list[Tensor] = [torch.empty(0)] * len(batches)
         for start, share in enumerate(shares):
@@ -184,16 +238,17 @@ class MicroBatchReader:
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
         """Back-propagate the gradients of vectors that ``read`` kept, and add the gradients of the weights."""
         pairs = list(zip(vectors, gradients, strict=True))
-        if not self.parallel:  # in turn, as for vectors without a graph: the sums round alike
-            for pair in pairs:
-                torch.autograd.backward(*pair)
+        if not self.parallel:
+            # One after the other, as for vectors without a graph, so that sums are rounded alike.
+            for vector, gradient in pairs:
+                torch.autograd.backward(vector, gradient)
             return
-        for share in map_shares(
-            self._gradients, pairs, self._threads
-        ):  # in a fixed order: rounding depends on it
-            for weight, gradient in zip(self.weights, share, strict=True):
-                if gradient is not None:
-                    weight.grad = gradient if weight.grad is None else _added(weight.grad, gradient)
+        # The shares are in a fixed order, on which rounding depends.
+        for weight_gradients in map_shares(self._gradients, pairs, self._threads):
+            for weight, gradient in zip(self.weights, weight_gradients, strict=True):
+                if gradient is None:
+                    continue
+                weight.grad = gradient if weight.grad is None else _sum(weight.grad, gradient)
 
     @property
     def _threads(self) -> int:
@@ -204,53 +259,68 @@ class MicroBatchReader:
             return [self._pass(batch) for batch in batches]
 
     def _pass(self, batch: MicroBatch) -> Tensor:
-        own = (
-            fast_cpu_functions(torch.Generator().manual_seed(batch.seed))
-            if self.parallel
-            else nullcontext()
-        )
-        if not self.parallel:  # all threads share torch's own generator
+        if self.parallel:
+            generator = torch.Generator().manual_seed(batch.seed)
+            cpu_functions: AbstractContextManager[Any] = fast_cpu_functions(generator)
+        else:
+            # Not in parallel passes: all threads share torch's own generator.
             torch.manual_seed(batch.seed)
-        with autocast(self.transformer.device, self.precision), own:
-            return self._of_views(batch.pairs)
+            cpu_functions = nullcontext()
+        with autocast(self.transformer.device, self.precision), cpu_functions:
+            return self._vectors_of_views(batch.pairs)
+
+    def _vectors_of_views(self, pairs: TokenizedPairs) -> Tensor:
+        first_reader, second_reader = self.objective.readers
+        if first_reader and first_reader is second_reader:
+            return self._forward(first_reader, pairs.ids, pairs.targets)
+        first = self._forward(first_reader, *pairs.view(0)) if first_reader else None
+        second = self._forward(second_reader, *pairs.view(1)) if second_reader else None
+        if first is None:
+            assert second is not None
+            first = torch.zeros_like(second)
+        if second is None:
+            second = torch.zeros_like(first)
+        return torch.cat([first, second])
 
     def _forward(self, reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
         if targets is not None or self.draws:
             return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
-        texts = np.array(
-            [row.tobytes() for row in ids], dtype=object
-        )  # repeated texts are read once
-        _, first, inverse = np.unique(texts, return_index=True, return_inverse=True)
-        distinct = reader.forward(ids.take(first), [self.pooling], self.fixed, None, self.packed)[0]
+        # Repeated texts have the same vector, and are read once.
+        texts = np.array([row.tobytes() for row in ids], dtype=object)
+        _, first_rows, inverse = np.unique(texts, return_index=True, return_inverse=True)
+        distinct_ids = ids.take(first_rows)
+        distinct = reader.forward(distinct_ids, [self.pooling], self.fixed, None, self.packed)[0]
         return distinct.index_select(0, moved(torch.from_numpy(inverse), distinct.device))
-
-    def _of_views(self, pairs: TokenizedPairs) -> Tensor:
-        readers = self.objective.readers
-        if readers[0] and readers[0] is readers[1]:
-            return self._forward(readers[0], pairs.ids, pairs.targets)
-        views = [
-            self._forward(reader, *pairs.view(row)) if reader else None
-            for row, reader in enumerate(readers)
-        ]
-        like = next(view for view in views if view is not None)
-        return torch.cat([torch.zeros_like(like) if view is None else view for view in views])
 
     def _gradients(self, share: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
         vectors, gradients = zip(*share, strict=True)
         return torch.autograd.grad(vectors, self.weights, gradients, allow_unused=True)
 
 
-def _added(left: Tensor, right: Tensor) -> Tensor:
+def _sum(left: Tensor, right: Tensor) -> Tensor:
     """Add two gradients, the dense one first, as torch requires."""
-    return right + left if left.is_sparse and not right.is_sparse else left + right
+    if left.is_sparse and not right.is_sparse:
+        return right + left
+    return left + right
 
 
 def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
-    """Return first and second views in the order of the pairs; ``order``: rows of the pairs in the micro-batches."""
-    back = moved(torch.tensor(order).argsort(), vectors[0].device)
-    views = zip(*(part.chunk(2) for part in vectors), strict=True)
-    first, second = (torch.cat(view).index_select(0, back) for view in views)
-    return first, second
+    """Return the vectors of the first and of the second views, in the order of the pairs.
+
+    Args:
+        vectors: vectors of each micro-batch, first views before second views.
+        order: index of each pair of the micro-batches, as in ``Split``.
+    """
+    first_views = []
+    second_views = []
+    for micro_batch in vectors:
+        first, second = micro_batch.chunk(2)
+        first_views.append(first)
+        second_views.append(second)
+    pair_rows = moved(torch.tensor(order).argsort(), vectors[0].device)
+    left = torch.cat(first_views).index_select(0, pair_rows)
+    right = torch.cat(second_views).index_select(0, pair_rows)
+    return left, right
 
 
 @cache
@@ -262,17 +332,19 @@ def _pool(threads: int) -> ThreadPoolExecutor:
 def map_shares(
     function: Callable[[Sequence[_T]], _R], items: Sequence[_T], threads: int
 ) -> list[_R]:
-    """Apply a function to n shares of items, one a thread, and return the results; share i is ``items[i::n]``.
+    """Apply a function to n shares of items, each in a thread of its own, and return the result of each share.
 
-    Items of similar cost should be neighbours. torch's own threads are divided among the shares. Results depend on the
-    number of threads, but not on their order. An exception is raised after all shares are done.
+    Share i is ``items[i::n]``, so items of similar cost should be neighbours. torch's own threads are divided among the
+    shares. Results depend on the number of threads, but not on which of them ends first. An exception is raised after
+    all shares are done.
     """
     n = min(threads, len(items))
     if n <= 1:
         return [function(items)]
 
     def compute(share: Sequence[_T]) -> _R:
-        torch.set_num_threads(threads // n)  # for this thread
+        # This sets the number for operations that this thread starts.
+        torch.set_num_threads(threads // n)
         return function(share)
 
     jobs = [_pool(threads).submit(compute, items[start::n]) for start in range(n)]
@@ -281,5 +353,6 @@ def map_shares(
     finally:
         for job in jobs:
             job.cancel()
-        torch.set_num_threads(threads)  # the shares changed this thread's number, too
+        # The shares changed this thread's number, too.
+        torch.set_num_threads(threads)
     return [job.result() for job in jobs]

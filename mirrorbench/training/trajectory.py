@@ -23,18 +23,21 @@ if TYPE_CHECKING:
     from mirrorbench.training.recipes import Recipe
 
 LOOKS = 10
-"""Measurements at equal distances along a tuning, beside the one before it."""
+"""Number of measurements at equal distances along a tuning, not counting the one before it."""
 SHOWN = 5
-"""Number of texts with stored nearest neighbours."""
+"""Number of texts whose nearest neighbours are stored."""
 COLLAPSED = 0.5
-"""Share of the effective rank before the tuning below which vectors have collapsed: useful tunings raise the rank."""
+"""Share of the effective rank before the tuning; below it, vectors have collapsed. Useful tunings raise the rank."""
 CHANGED = 0.05
 """p-value below which a change of retrieval is significant."""
 MOVED = 0.1
-"""Least change of alignment plus uniformity: below it, with equal retrieval, no score of a task changed by more than
-.015 (``benchmarks/stopping.py``, tiny and MiniLM)."""
+"""Smallest change of alignment plus uniformity that is worth a remark.
+
+Below it, with equal retrieval, no score of a task changed by more than .015 (``benchmarks/stopping.py``, tiny and
+MiniLM).
+"""
 MANY = 60
-"""Held-out pairs from which missing gains of retrieval are due to saturation: five missed pairs are under 10 %."""
+"""Number of held-out pairs from which saturation explains that retrieval cannot gain: five missed pairs are under 10 %."""
 
 
 class Obstacle(Enum):
@@ -52,16 +55,18 @@ _NO_CHANGE = {
     Obstacle.SATURATED: "loss seen",
     Obstacle.TOO_FEW: "change seen",
 }
+"""What is missing, for verdicts that begin with "no", by the obstacle to a gain."""
 
 
 def criterion(measures: dict[str, float]) -> float:
     """Return the criterion by which ``stop=auto`` chooses the state: the higher, the better.
 
-    Tenths of retrieval come first, then the sum of alignment and uniformity, which is between -8 and 4. Retrieval alone
-    is 1 on easy corpora; the sum alone does not notice a broken model with uniform vectors. ``benchmarks/stopping.py``
-    measures both against the scores of tasks.
+    Retrieval, rounded to tenths, comes first; then the sum of alignment and uniformity, which is between -8 and 4.
+    Retrieval alone is 1 on easy corpora; the sum alone does not notice a broken model with uniform vectors.
+    ``benchmarks/stopping.py`` measures both against the scores of tasks.
     """
-    return 100 * round(measures["accuracy@1"], 1) - measures["alignment"] - measures["uniformity"]
+    retrieval = round(measures["accuracy@1"], 1)
+    return 100 * retrieval - measures["alignment"] - measures["uniformity"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,41 +110,54 @@ class Trajectory:
     def verdict(self) -> str:
         """Verdict in words on whether the tuning helped.
 
-        The effective rank shows a collapse, McNemar's exact test of retrieval a gain or loss, and without a significant
-        change alignment plus uniformity suggest one. An ``obstacle`` to a gain of retrieval is named with its remedy.
+        The effective rank shows a collapse; McNemar's exact test of retrieval shows a gain or a loss. Without a
+        significant change, alignment plus uniformity suggest one. An ``obstacle`` to a gain of retrieval is named with
+        its remedy.
         """
-        from scipy.stats import binomtest
-
         if self.kept == 0:
             return "no state was better than that before the tuning, which was kept"
-        kept, before, after = self.states[self.kept], self.before, self.after
-        p = (
-            float(binomtest(kept.gained, kept.gained + kept.lost).pvalue)
-            if kept.gained + kept.lost
-            else 1.0
-        )
-        retrieval = f"held-out retrieval from {before['accuracy@1']:.3f} to {after['accuracy@1']:.3f} (p = {p:.2g})"
-        sums = [measures["alignment"] + measures["uniformity"] for measures in (before, after)]
-        if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
-            ranks = f"effective rank from {before['effective_rank']:.0f} to {after['effective_rank']:.0f}"
-            outcome = f"the vectors have collapsed: {ranks}"
-        elif p < CHANGED:
-            outcome = f"a {'gain' if kept.gained > kept.lost else 'loss'}: {retrieval}"
-        elif abs(sums[1] - sums[0]) < MOVED:
-            outcome = f"no {_NO_CHANGE[self.obstacle]}: {retrieval}"
-        else:
-            likely = "gain" if sums[1] < sums[0] else "loss"
-            moved = f"alignment + uniformity, from {sums[0]:.2f} to {sums[1]:.2f}, suggest one"
-            outcome = f"no {likely} shown: {retrieval}; {moved}"
+        p = self._p_of_retrieval()
+        outcome = self._outcome(p)
         if self.obstacle and p >= CHANGED:
             outcome += f". {self.obstacle.value.format(n=self.n)}"
         if self.kept == len(self.states) - 1:
             return outcome
-        return f"the state at {kept.share:.0%} of the tuning was kept; {outcome}"
+        share = self.states[self.kept].share
+        return f"the state at {share:.0%} of the tuning was kept; {outcome}"
+
+    def _p_of_retrieval(self) -> float:
+        """Return the p-value of McNemar's exact test of retrieval before and after the tuning."""
+        from scipy.stats import binomtest
+
+        kept = self.states[self.kept]
+        changed = kept.gained + kept.lost
+        if changed == 0:
+            return 1.0
+        return float(binomtest(kept.gained, changed).pvalue)
+
+    def _outcome(self, p: float) -> str:
+        """Describe a collapse, gain or loss with the numbers that show it; ``p``: p-value of retrieval."""
+        kept = self.states[self.kept]
+        before = self.before
+        after = self.after
+        retrieval = f"held-out retrieval from {before['accuracy@1']:.3f} to {after['accuracy@1']:.3f} (p = {p:.2g})"
+        if after["effective_rank"] < COLLAPSED * before["effective_rank"]:
+            ranks = f"effective rank from {before['effective_rank']:.0f} to {after['effective_rank']:.0f}"
+            return f"the vectors have collapsed: {ranks}"
+        if p < CHANGED:
+            change = "gain" if kept.gained > kept.lost else "loss"
+            return f"a {change}: {retrieval}"
+        sum_before = before["alignment"] + before["uniformity"]
+        sum_after = after["alignment"] + after["uniformity"]
+        if abs(sum_after - sum_before) < MOVED:
+            return f"no {_NO_CHANGE[self.obstacle]}: {retrieval}"
+        likely = "gain" if sum_after < sum_before else "loss"
+        sums = f"alignment + uniformity, from {sum_before:.2f} to {sum_after:.2f}, suggest one"
+        return f"no {likely} shown: {retrieval}; {sums}"
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Obstacle to a significant gain in McNemar's test; ``None`` if gains of all missed pairs would be one."""
+        """Obstacle to a significant gain in McNemar's test; ``None`` if retrieving all missed pairs would be one."""
         from scipy.stats import binomtest
 
         missed = round(self.n * (1 - self.before["accuracy@1"]))
@@ -150,21 +168,26 @@ class Trajectory:
     @property
     def columns(self) -> dict[str, State]:
         """Columns of reports by title: the state before the tuning, the best one, and the last one."""
-        best = max(range(len(self.states)), key=lambda row: criterion(self.states[row].measures))
-        shown = {
-            "before": 0,
-            f"best, at {self.states[best].share:.0%}": best,
-            "end": len(self.states) - 1,
+        best = max(self.states, key=lambda state: criterion(state.measures))
+        return {
+            "before": self.states[0],
+            f"best, at {best.share:.0%}": best,
+            "end": self.states[-1],
         }
-        return {title: self.states[row] for title, row in shown.items()}
 
 
 class Progress:
     """Measurements of held-out pairs of texts along a tuning, which leave weights and random state unchanged.
 
     Texts are read as in the tuning: by the recipe's pooling, layers and length; in float32, or in the half precision of
-    frozen weights. ``pairs``: at least two, or none for no measurements; ``total``: strings to tune on, each counted
-    once per epoch; ``on_advance``: called with the argument of ``advance``.
+    frozen weights.
+
+    Args:
+        transformer: the model that is tuned.
+        recipe: the hyper-parameters.
+        pairs: held-out pairs, at least two; or none for no measurements.
+        total: strings to tune on, each counted once per epoch.
+        on_advance: called with the argument of ``advance``.
     """
 
     def __init__(
@@ -175,27 +198,25 @@ class Progress:
         total: int = 1,
         on_advance: Callable[[int], None] = lambda n: None,
     ) -> None:
-        self.transformer, self.pairs, self.total, self.on_advance = (
-            transformer,
-            pairs,
-            total,
-            on_advance,
-        )
+        self.transformer = transformer
+        self.pairs = pairs
+        self.total = total
+        self.on_advance = on_advance
         self.pooling = recipe.readout(recipe.train_max_length)
         self.keeps_best = recipe.stop == "auto"
         self.states: list[State] = []
-        self.done = self.best = 0
-        self._hits: NDArray[np.bool_] | None = None
+        self.done = 0
+        self.best = 0
+        self._first_hits: NDArray[np.bool_] | None = None
         self._weights: dict[str, torch.Tensor] = {}
         self.look(0.0)
 
     def advance(self, n: int) -> None:
-        """Count ``n`` more strings that the model was tuned on, and look once per tenth of all."""
-        before, self.done = self.done, self.done + n
-        if (
-            before * LOOKS // self.total < self.done * LOOKS // self.total
-            and self.done < self.total
-        ):
+        """Count ``n`` more strings that the model was tuned on, and look after each tenth of all but the last."""
+        looks_before = self.done * LOOKS // self.total
+        self.done += n
+        looks_now = self.done * LOOKS // self.total
+        if looks_now > looks_before and self.done < self.total:
             self.look(self.done / self.total)
         self.on_advance(n)
 
@@ -211,7 +232,9 @@ class Progress:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Resume from a checkpoint."""
         self.states = [State(**fields) for fields in state["states"]]
-        self.done, self.best, self._weights = state["done"], state["best"], state["weights"]
+        self.done = state["done"]
+        self.best = state["best"]
+        self._weights = state["weights"]
 
     def finish(self) -> Trajectory | None:
         """Look for the last time, and restore the best weights under ``stop=auto``; ``None`` without held-out pairs."""
@@ -220,51 +243,62 @@ class Progress:
             return None
         kept = self.best if self.keeps_best else len(self.states) - 1
         if kept < len(self.states) - 1:
-            self.transformer.model.load_state_dict(self._weights, strict=False)  # those that learn
+            # Not strict: only the weights that learn were kept.
+            self.transformer.model.load_state_dict(self._weights, strict=False)
         return Trajectory(len(self.pairs), tuple(self.states), kept)
 
     def look(self, share: float) -> None:
-        """Add the current state."""
+        """Measure the current state, and add it to the states; ``share``: share of the tuning that is done."""
         if not self.pairs:
             return
         try:
             left, right = self._vectors()
-        except (
-            EncodingError
-        ):  # vectors that are not finite: the tuning fails at its next check of the loss
+        except EncodingError:
+            # The vectors are not finite: the tuning fails at its next check of the loss.
             return
         measures, hits = measure_pairs(left, right)
-        first = self._hits = hits if self._hits is None else self._hits
-        gained, lost = int((hits & ~first).sum()), int((first & ~hits).sum())
-        nearest = nearest_rows(left, min(SHOWN, len(left)))
-        self.states.append(State(share, measures, gained, lost, tuple(nearest)))
-        if len(self.states) == 1 or criterion(measures) > criterion(
-            self.states[self.best].measures
-        ):
+        if self._first_hits is None:
+            self._first_hits = hits
+        state = State(
+            share,
+            measures,
+            gained=int((hits & ~self._first_hits).sum()),
+            lost=int((self._first_hits & ~hits).sum()),
+            nearest=tuple(nearest_rows(left, min(SHOWN, len(left)))),
+        )
+        self.states.append(state)
+        best_so_far = self.states[self.best]
+        if len(self.states) == 1 or criterion(measures) > criterion(best_so_far.measures):
             self.best = len(self.states) - 1
             if self.keeps_best:
-                learning = (
-                    (name, w)
-                    for name, w in self.transformer.model.named_parameters()
-                    if w.requires_grad
-                )
-                self._weights = {
-                    name: weight.detach().to("cpu", copy=True) for name, weight in learning
-                }
+                self._weights = self._copied_weights()
+
+    def _copied_weights(self) -> dict[str, torch.Tensor]:
+        """Return a copy, on the CPU, of the weights that learn."""
+        return {
+            name: weight.detach().to("cpu", copy=True)
+            for name, weight in self.transformer.model.named_parameters()
+            if weight.requires_grad
+        }
 
     def _vectors(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        device, model = self.transformer.device, self.transformer.model
-        rows = {
-            text: row
-            for row, text in enumerate(dict.fromkeys(text for pair in self.pairs for text in pair))
-        }
-        training = [module for module in model.modules() if module.training]
+        """Return the vectors of the first and of the second texts, each shape (pairs, dimensions)."""
+        # Each distinct text is read once.
+        row_of: dict[str, int] = {}
+        for pair in self.pairs:
+            for text in pair:
+                row_of.setdefault(text, len(row_of))
+        device = self.transformer.device
+        modules_in_training = [
+            module for module in self.transformer.model.modules() if module.training
+        ]
         try:
             with torch.random.fork_rng(devices=[device] if on_gpu(device) else []):
                 encoder = TransformerEncoder(self.transformer, self.pooling, self.transformer.kept)
-                vectors = encoder.encode([TextInput(text) for text in rows])
+                vectors = encoder.encode([TextInput(text) for text in row_of])
         finally:
-            for module in training:
+            for module in modules_in_training:
                 module.training = True
-        left, right = zip(*self.pairs, strict=True)
-        return vectors[[rows[text] for text in left]], vectors[[rows[text] for text in right]]
+        left_rows = [row_of[left] for left, _ in self.pairs]
+        right_rows = [row_of[right] for _, right in self.pairs]
+        return vectors[left_rows], vectors[right_rows]

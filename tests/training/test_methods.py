@@ -170,7 +170,7 @@ def test_pairs_sharing_a_text_form_one_group() -> None:
     assert len({groups[row] for row in (0, 1, 2, 4)}) == 1  # a-b, b-e, e-c and c-d hang together
     assert len(set(groups)) == 3
     for line in ("alone", "a||b||c", "a||", "\tb", "a\tb\tc"):
-        with pytest.raises(TuningError, match="no pair"):
+        with pytest.raises(TuningError, match="is not a pair of texts"):
             paired(["a||b", line])
 
 
@@ -208,9 +208,9 @@ def test_all_names_of_a_concept_are_paired(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_unusable_concept_corpora_are_rejected() -> None:
     for texts, message in (
-        (["C1||a||b", "just a name"], "'just a name' is no name with an id"),
-        (["C1||a||b||c"], "is no name with an id"),
-        (["C1||"], "is no name with an id"),
+        (["C1||a||b", "just a name"], "'just a name' is not a name with an id"),
+        (["C1||a||b||c"], "is not a name with an id"),
+        (["C1||"], "is not a name with an id"),
         (["C1||a", "C2||b", "C1||a"], "no two names of the corpus share an id"),
     ):
         with pytest.raises(TuningError, match=message):
