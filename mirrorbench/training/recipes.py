@@ -24,19 +24,30 @@ LOSS_PARAMETERS: dict[str, dict[str, Any]] = {
     "paper": {"alpha": 2.0, "beta": 50.0, "base": 0.5},
     "released": {"alpha": 1.0, "beta": 60.0, "base": 0.5},
 }
-"""Parameters of ``multi-similarity`` by protocol. ``released``: ``metric_learning.py`` of SapBERT and of MirrorWiC.
-``paper``: defaults of pytorch-metric-learning, the library of that code, since paper 1 (footnote 2) names the loss
-without values, and values in SapBERT's paper could not be verified."""
+"""Parameters of ``multi-similarity`` by protocol.
+
+``released``: ``metric_learning.py`` of SapBERT and of MirrorWiC. ``paper``: the defaults of pytorch-metric-learning, the
+library of that code, since paper 1 (footnote 2) names the loss without values, and values in SapBERT's paper could not
+be verified.
+"""
 
 STOPS = ("end", "auto")
+"""Values of ``stop``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyper-parameters of a tuning."""
+    """The hyper-parameters of a tuning.
+
+    Example:
+        >>> from mirrorbench.training.recipes import Recipe
+        >>> recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="mean", augment=(("dropout", 0.1),))
+        >>> recipe.rate("dropout"), recipe.rate("span_mask")
+        (0.1, 0.0)
+    """
 
     temperature: float
-    """tau of Eq. 1."""
+    """tau of Eq. 1 of both papers."""
     epochs: int
     """Passes over the corpus."""
     train_max_length: int
@@ -48,61 +59,60 @@ class Recipe:
     lr: float = 2e-5
     """Learning rate of AdamW, constant (paper 1, section 3)."""
     batch_size: int = 200
-    """Distinct strings in a batch; the loss sees twice as many vectors (paper 1, section 3)."""
+    """Strings in a batch; the loss sees twice as many vectors (paper 1, section 3)."""
     weight_decay: float = 0.01
     """AdamW's decoupled weight decay (released code; the papers do not state one)."""
     loss: str = "infonce"
-    """``infonce``: Eq. 1, negatives alone in the denominator; ``ntxent``: released code, positive included;
-    ``multi-similarity``: with online mining of hard pairs, without temperature (paper 1, footnote 2); ``in-batch``:
-    SimCSE's, the second views alone as negatives of the first; or a plugin's."""
+    """``infonce``: Eq. 1, whose denominator holds only negatives; ``ntxent``: released code, with the positive in the
+    denominator; ``multi-similarity``: with online mining of hard pairs, without temperature (paper 1, footnote 2);
+    ``in-batch``: SimCSE's, in which only second views are negatives; or a plugin's loss."""
     augment: tuple[tuple[str, float], ...] = ()
     """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
     drop_last: bool = False
-    """Whether an incomplete last batch is skipped (released code) or the strings are spread evenly."""
+    """Whether an incomplete last batch is skipped (released code); otherwise the strings are spread evenly."""
     clean_corpus: bool = True
     """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
     released code takes the lines as they are."""
     sides: int = 1
-    """Number of views that text and token augmentations change: 1 (x-bar alone, paper 1, section 2.2) or 2, with
+    """Number of views that text and token augmentations change: 1 (only x-bar; paper 1, section 2.2) or 2, with
     independent random numbers."""
     alpha: float = LOSS_PARAMETERS["paper"]["alpha"]
-    """Weight of positives in ``multi-similarity``; no other loss has this and the next two."""
+    """Weight of positives in ``multi-similarity``. Other losses use neither this nor the next two."""
     beta: float = LOSS_PARAMETERS["paper"]["beta"]
-    """Weight of negatives."""
+    """Weight of negatives in ``multi-similarity``."""
     base: float = LOSS_PARAMETERS["paper"]["base"]
-    """Cosine from which a positive is near enough and a negative too near."""
+    """Cosine in ``multi-similarity`` from which a positive is near enough and a negative too near."""
     lora: int = 0
-    """Rank of LoRA's matrices, which learn instead of the model's own (``models.adapters``); 0: all weights learn."""
+    """Rank of LoRA's matrices, which learn instead of the model's weights (``models.adapters``); 0: all weights learn."""
     gradient_checkpointing: bool = False
-    """Whether a pass keeps the inputs of layers alone, and computes the rest again (``models.gradient_checkpointing``)."""
+    """Whether a pass keeps only the inputs of layers, and computes the rest again (``models.gradient_checkpointing``)."""
     stop: str = "end"
     """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
     (``mirrorbench.training.trajectory``)."""
     attention: str = ""
-    """``bidirectional`` lets each token of a causal model see the whole text; empty for the model's own attention."""
+    """``bidirectional`` lets each token of a causal model see the whole text; empty for the attention of the model."""
     prompt: str = ""
     """Template around each text, in tuning and afterwards, or its name: see ``mirrorbench.models.pooling``."""
     normalize: bool = False
     """Whether vectors are scaled to length 1, which changes no cosine."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return a JSON object of the fields, without unused parameters of losses and defaults of later fields."""
-        unused = [] if self.loss == MULTI_SIMILARITY else [*LOSS_PARAMETERS["paper"]]
-        # Identities from before these keys remain valid.
-        later = (
-            ("stop", "end"),
-            ("prompt", ""),
-            ("attention", ""),
-            ("lora", 0),
-            ("gradient_checkpointing", False),
-            ("normalize", False),
-        )
-        unused += [key for key, before in later if getattr(self, key) == before]
+        """Return a JSON object of the fields.
+
+        It lacks the parameters of losses that are not used. It also lacks the fields in ``_LATER_FIELDS`` that have the
+        values there.
+        """
         settings = {**asdict(self), "augment": dict(self.augment)}
-        return {key: value for key, value in settings.items() if key not in unused}
+        if self.loss != MULTI_SIMILARITY:
+            for key in LOSS_PARAMETERS["paper"]:
+                del settings[key]
+        for key, default in _LATER_FIELDS.items():
+            if settings[key] == default:
+                del settings[key]
+        return settings
 
     def readout(self, max_length: int) -> Pooling:
-        """Return the pooling of texts of at most so many tokens."""
+        """Return the pooling of texts of which at most ``max_length`` tokens are read."""
         return Pooling(self.pooling, self.layers, max_length, self.prompt, self.normalize)
 
     def rate(self, augmentation: str) -> float:
@@ -110,7 +120,17 @@ class Recipe:
         return dict(self.augment).get(augmentation, 0.0)
 
 
+_LATER_FIELDS: dict[str, Any] = {
+    "stop": "end",
+    "prompt": "",
+    "attention": "",
+    "lora": 0,
+    "gradient_checkpointing": False,
+    "normalize": False,
+}
+"""Fields added after the first identities were stored, with their defaults; leaving them out keeps those valid."""
 _TYPES = {field.name: str(field.type) for field in fields(Recipe) if field.name != "augment"}
+"""Name of the type of each field that a spec sets under its own name."""
 _LIMITS: dict[str, tuple[float, float]] = {
     "temperature": (1e-4, 100),
     "epochs": (1, 10_000),
@@ -124,18 +144,28 @@ _LIMITS: dict[str, tuple[float, float]] = {
     "base": (-1, 1),
     "lora": (0, 10_000),
 }
+"""Smallest and largest value of numeric fields."""
 RECIPE_KEYS = tuple(_TYPES)
-# Spec keys outside of a recipe: the pooling's length and the source of the strings.
+"""Spec keys of a recipe, without those of augmentations."""
 OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
+"""Spec keys that are not part of a recipe: the pooling's length and the source of the strings."""
 
 
 def override(
     recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]
 ) -> Recipe:
-    """Return a recipe with the values of a spec; keys in ``OUTSIDE_KEYS`` are ignored.
+    """Return a recipe with the values of a spec.
 
-    ``controlled_dropout`` replaces ``dropout``, since it sets the rates of the same layers. An unknown key raises an
-    ``UnknownNameError``, a wrong or contradictory value a ``UsageError``.
+    ``controlled_dropout`` replaces ``dropout``, since it sets the rates of the same layers.
+
+    Args:
+        recipe: the preset of the method.
+        params: keys and values of the spec; keys in ``OUTSIDE_KEYS`` are ignored.
+        augmentations: registered augmentations by name, whose names are keys, too.
+
+    Raises:
+        UnknownNameError: a key is unknown.
+        UsageError: a value is wrong, or contradicts another one.
     """
     changes: dict[str, Any] = {}
     rates = dict(recipe.augment)
@@ -145,21 +175,25 @@ def override(
         elif key in _TYPES:
             changes[key] = _typed(key, value)
         elif key not in OUTSIDE_KEYS:
-            raise unknown_name("encoder spec key", key, [*_TYPES, *augmentations, *OUTSIDE_KEYS])
+            known_keys = [*_TYPES, *augmentations, *OUTSIDE_KEYS]
+            raise unknown_name("encoder spec key", key, known_keys)
     if rates.get("controlled_dropout") and "dropout" not in params:
         rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
     _check(changed)
     for key in sorted(params.keys() & LOSS_PARAMETERS["paper"].keys()):
         if changed.loss != MULTI_SIMILARITY:
-            problem = f"{key}={params[key]} belongs to the loss {MULTI_SIMILARITY}, and the loss is {changed.loss}"
-            raise UsageError(problem, f"Add loss={MULTI_SIMILARITY}, or leave {key} out.")
+            raise UsageError(
+                f"{key}={params[key]} belongs to the loss {MULTI_SIMILARITY}, and the loss is {changed.loss}",
+                f"Add loss={MULTI_SIMILARITY}, or leave {key} out.",
+            )
     for name, rate in changed.augment:
         augmentations[name].check(rate)
     return changed
 
 
 def _typed(key: str, value: Value) -> Value:
+    """Return a value in the type of its field; a ``UsageError`` if it has another type."""
     type_ = _TYPES[key]
     if type_ == "float":
         return _number(key, value)
@@ -177,9 +211,12 @@ def _number(key: str, value: Value) -> float:
 
 
 def _check(recipe: Recipe) -> None:
+    """Raise a ``UsageError`` for the first value that is wrong."""
     if recipe.attention not in ("", BIDIRECTIONAL):
-        problem = f"attention={recipe.attention} is unknown"
-        raise UsageError(problem, f"Write attention={BIDIRECTIONAL}, or leave it out.")
+        raise UsageError(
+            f"attention={recipe.attention} is unknown",
+            f"Write attention={BIDIRECTIONAL}, or leave it out.",
+        )
     for name, (low, high) in _LIMITS.items():
         value = getattr(recipe, name)
         if not low <= value <= high:

@@ -1,9 +1,11 @@
-"""``+static``: static vectors of a backbone's own tokens, as model2vec distils them; a text is the mean of its tokens.
+"""``+static``: static vectors of a backbone's tokens, as model2vec distils them; a text is the mean of its tokens.
 
-The model encodes each token of the vocabulary alone, between the special tokens of a text; the vectors are reduced by
-PCA, and weighted by the rarity of the token. Spec keys: ``dims`` (256, or all of a smaller model; 0 for no PCA),
-``sif`` (1e-4; 0 for no weights) and ``layers`` (by default the last; averaged over the token and the special ones). A
-word in context is encoded without its context.
+The model encodes each token of the vocabulary as a text, between the special tokens of a text. The vectors are reduced
+by PCA, and weighted by the rarity of the token. A word in context is encoded without its context. Spec keys:
+
+- ``dims``: dimensions after PCA; by default 256, or all of a smaller model; 0 for no PCA;
+- ``sif``: parameter of the weights, by default 1e-4; 0 for no weights;
+- ``layers``: layers that are averaged over the token and the special ones, by default the last.
 
 Source: model2vec 0.10, ``distill`` (github.com/MinishLab/model2vec), which also normalises vectors of texts.
 """
@@ -35,27 +37,37 @@ if TYPE_CHECKING:
     from mirrorbench.models.missing_embeddings import MissingEmbeddings
     from mirrorbench.models.transformer import Transformer
 
-DIMENSIONS, SIF = 256, 1e-4
-"""Defaults of model2vec."""
+DIMENSIONS = 256
+"""Dimensions after PCA by default, as in model2vec."""
+SIF = 1e-4
+"""Parameter of the weights by default, as in model2vec."""
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 _ROWS = 8192
+"""Rows that PCA converts to double precision at once."""
 _TEXTS_PER_CHECK = 2048
+"""Texts that ``check_inputs`` tokenises at once."""
 
 
 @hookimpl
 def register_methods(register: Register) -> None:
     """Register ``+static``."""
-    method = Method(
-        "static", base_preset, False, "{backbone}-static", create=create_distilled, baseline=True
-    )
     register(
-        "static", method, "static vectors of the backbone's own tokens, as model2vec distils them"
+        "static",
+        Method(
+            "static",
+            base_preset,
+            tunes=False,
+            label="{backbone}-static",
+            create=create_distilled,
+            baseline=True,
+        ),
+        "static vectors of the backbone's own tokens, as model2vec distils them",
     )
 
 
 def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyModel:
-    """Create the encoder of a spec with ``+static``; it is distilled when it is first used, then kept in the cache.
+    """Create the encoder of a spec with ``+static``, which is distilled at its first use and then kept in the cache.
 
     Args:
         spec: the spec.
@@ -69,11 +81,13 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         UsageError: a wrong key or value.
     """
     params = checked_params(spec, dims=int, sif=float, layers=str)
-    if (dims := params.get("dims", -1)) < 0 and "dims" in params:
+    dims = params.get("dims", -1)
+    if "dims" in params and dims < 0:
         raise UsageError(
             f"dims={dims} is not a number of dimensions", "Write dims=256, or dims=0 for no PCA."
         )
-    sif, pooling = checked_sif(params.get("sif", SIF)), Pooling(layers=params.get("layers", "-1:"))
+    sif = checked_sif(params.get("sif", SIF))
+    pooling = Pooling(layers=params.get("layers", "-1:"))
     weights = fingerprint(path)
     identity = {
         "method": "static",
@@ -93,42 +107,55 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
             transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
         missing = transformer.missing_embeddings
-        kept = [token for token in vocabulary(transformer.tokenizer) if token not in missing.names]
+        token_ids = [
+            token_id
+            for token_id in vocabulary(transformer.tokenizer)
+            if token_id not in missing.names
+        ]
 
         def distil(folder: Path) -> None:
-            context.begin(len(kept), "tokens")
+            context.begin(len(token_ids), "tokens")
             encoder = TransformerEncoder(transformer, pooling, context.precision)
-            vectors = encoder.encode_ids(_single_tokens(transformer, kept), context.advance)
+            texts = _single_tokens(transformer, token_ids)
+            vectors = encoder.encode_ids(texts, context.advance)
             np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
 
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
         table = np.load(folder / "vectors.npy", mmap_mode="r")
-        return StaticVectors(transformer.tokenizer, kept, table, missing)
+        return StaticVectors(transformer.tokenizer, token_ids, table, missing)
 
     return LazyModel(digest(identity), load)
 
 
 def vocabulary(tokenizer: Any) -> list[int]:
-    """Return the ids of the tokens of texts, in the vocabulary's order, most frequent first.
+    """Return the ids of the tokens that occur in texts, in ascending order: the most frequent tokens come first.
 
     Unused tokens (``[unused7]``) are left out, and added ones except padding and the unknown token.
     """
-    left_out = set(tokenizer.get_added_vocab().values()) - {
-        tokenizer.pad_token_id,
-        tokenizer.unk_token_id,
-    }
-    by_id = sorted((token_id, token) for token, token_id in tokenizer.get_vocab().items())
-    return [
-        token_id
-        for token_id, token in by_id
-        if token_id not in left_out and not _UNUSED.match(token)
-    ]
+    excluded_ids = set(tokenizer.get_added_vocab().values())
+    excluded_ids -= {tokenizer.pad_token_id, tokenizer.unk_token_id}
+    ids = []
+    for token, token_id in tokenizer.get_vocab().items():
+        if token_id not in excluded_ids and not _UNUSED.match(token):
+            ids.append(token_id)
+    return sorted(ids)
 
 
 def distilled(vectors: Array, dims: int, sif: float) -> Array:
-    """Reduce vectors of tokens by PCA to ``dims`` dimensions (0: no PCA; -1: 256 at most), and weight them by rarity.
+    """Reduce vectors of tokens by PCA, and weight them by rarity.
 
     The sign of each component is that of its score with the largest absolute value, as in model2vec.
+
+    Args:
+        vectors: a vector of each token, most frequent first, shape (n, width).
+        dims: dimensions after PCA; 0 for no PCA, -1 for 256, or the width if that is less.
+        sif: parameter of the weights; 0 for no weights.
+
+    Returns:
+        The vectors, float32 of shape (n, dimensions).
+
+    Raises:
+        UsageError: ``dims`` is greater than the width.
     """
     n, width = vectors.shape
     if dims > width:
@@ -136,32 +163,41 @@ def distilled(vectors: Array, dims: int, sif: float) -> Array:
             f"dims={dims}, but the model has {width} dimensions", f"Write dims={width} or less."
         )
     weights = sif_weights(n, sif)[:, None]
-    if not dims:
+    if dims == 0:
         return np.asarray(vectors * weights, dtype=np.float32)
-    mean = vectors.mean(axis=0, dtype=np.float64)
-    parts = [
-        slice(start, start + _ROWS) for start in range(0, n, _ROWS)
-    ]  # in double precision, part by part
-    covariance = sum((centred := vectors[part] - mean).T @ centred for part in parts)
-    _, directions = np.linalg.eigh(covariance)
-    chosen = directions[:, ::-1][:, : dims if dims > 0 else DIMENSIONS]
-    scores = np.concatenate(
-        [((vectors[part] - mean) @ chosen).astype(np.float32) for part in parts]
-    )
-    signs = np.sign(scores[np.abs(scores).argmax(axis=0), np.arange(scores.shape[1])])
+    scores = _principal_components(vectors, dims if dims > 0 else DIMENSIONS)
+    largest_rows = np.abs(scores).argmax(axis=0)
+    signs = np.sign(scores[largest_rows, np.arange(scores.shape[1])])
     return np.asarray(scores * signs * weights, dtype=np.float32)
 
 
+def _principal_components(vectors: Array, n_components: int) -> Array:
+    """Return the scores of vectors on their first principal components, float32."""
+    mean = vectors.mean(axis=0, dtype=np.float64)
+    # In double precision, a part of the rows at a time.
+    parts = [vectors[start : start + _ROWS] for start in range(0, len(vectors), _ROWS)]
+    width = vectors.shape[1]
+    covariance = np.zeros((width, width))
+    for part in parts:
+        centred = part - mean
+        covariance += centred.T @ centred
+    _, ascending = np.linalg.eigh(covariance)
+    components = ascending[:, ::-1][:, :n_components]
+    scores = [((part - mean) @ components).astype(np.float32) for part in parts]
+    return np.concatenate(scores)
+
+
 def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
-    """Each token as a text of its own, between the special tokens of a text."""
+    """Return each token as a text, between the special tokens of a text."""
     from mirrorbench.models.batching import Ragged
 
-    whole, bare = (
-        transformer.tokenizer("a", add_special_tokens=special)["input_ids"]
-        for special in (True, False)
-    )
-    start = next(i for i in range(len(whole)) if whole[i : i + len(bare)] == bare)
-    before, after = whole[:start], whole[start + len(bare) :]
+    with_special = transformer.tokenizer("a", add_special_tokens=True)["input_ids"]
+    without_special = transformer.tokenizer("a", add_special_tokens=False)["input_ids"]
+    n = len(without_special)
+    starts = range(len(with_special))
+    start = next(i for i in starts if with_special[i : i + n] == without_special)
+    before = with_special[:start]
+    after = with_special[start + n :]
     return Ragged.of([[*before, token, *after] for token in tokens])
 
 
@@ -169,26 +205,30 @@ class StaticVectors:
     """Vectors of texts as means over their tokens.
 
     Args:
-        tokenizer: of transformers.
-        kept: ids of the tokens that have a vector.
-        table: their vectors, shape (len(kept), dimensions).
+        tokenizer: a tokenizer of transformers.
+        token_ids: ids of the tokens that have a vector.
+        table: their vectors, shape (len(token_ids), dimensions).
         missing: tokens that the backbone cannot read.
     """
 
     def __init__(
-        self, tokenizer: Any, kept: list[int], table: Array, missing: MissingEmbeddings
+        self, tokenizer: Any, token_ids: list[int], table: Array, missing: MissingEmbeddings
     ) -> None:
         self.tokenizer = tokenizer
         self.table = table
         self.missing = missing
-        self._row = np.full(max(kept) + 1, -1)
-        self._row[kept] = np.arange(len(kept))
+        # The row of each token in the table; -1 for tokens without a vector.
+        self._row = np.full(max(token_ids) + 1, -1)
+        self._row[token_ids] = np.arange(len(token_ids))
         if tokenizer.unk_token_id is not None:
-            self._row[tokenizer.unk_token_id] = -1  # unknown tokens do not count
-        first, inside, after = self._ids(["a", "a a", " a"])
-        # Byte-level tokenizers have other tokens for the first word of a text than for others, unless a space is
-        # before it.
-        self._space = " " if after == inside[len(first) :] != first else ""
+            # Unknown tokens do not count.
+            self._row[tokenizer.unk_token_id] = -1
+        # Byte-level tokenizers have other tokens for the first word of a text than for later words, unless a space
+        # stands before it. With that space, all words get the same tokens.
+        first, two_words, after_space = self._ids(["a", "a a", " a"])
+        second = two_words[len(first) :]
+        needs_space = second == after_space and second != first
+        self._space = " " if needs_space else ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -210,8 +250,9 @@ class StaticVectors:
         vectors = np.zeros((len(inputs), self.table.shape[1]), dtype=np.float32)
         for index, tokens in enumerate(self._token_ids(inputs)):
             rows = self._row[[token for token in tokens if token < len(self._row)]]
-            if (rows >= 0).any():
-                vectors[index] = self.table[rows[rows >= 0]].mean(axis=0, dtype=np.float32)
+            rows = rows[rows >= 0]
+            if len(rows):
+                vectors[index] = self.table[rows].mean(axis=0, dtype=np.float32)
         return vectors
 
     def _token_ids(self, inputs: Sequence[TextInput]) -> list[list[int]]:
