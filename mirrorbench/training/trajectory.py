@@ -259,14 +259,10 @@ class Progress:
         measures, hits = measure_pairs(left, right)
         if self._first_hits is None:
             self._first_hits = hits
-        state = State(
-            share,
-            measures,
-            gained=int((hits & ~self._first_hits).sum()),
-            lost=int((self._first_hits & ~hits).sum()),
-            nearest=tuple(nearest_rows(left, min(SHOWN, len(left)))),
-        )
-        self.states.append(state)
+        gained = int((hits & ~self._first_hits).sum())
+        lost = int((self._first_hits & ~hits).sum())
+        nearest = nearest_rows(left, min(SHOWN, len(left)))
+        self.states.append(State(share, measures, gained, lost, tuple(nearest)))
         best_so_far = self.states[self.best]
         if len(self.states) == 1 or criterion(measures) > criterion(best_so_far.measures):
             self.best = len(self.states) - 1

@@ -18,9 +18,12 @@ from mirrorbench.training.augmentations import (
     word_shuffle,
 )
 
-TOKEN, MASK, SPECIAL = "<mask>", 4, frozenset({0, 1, 2, 3, 4})
+TOKEN = "<mask>"
+MASK = 4
+SPECIAL = frozenset({0, 1, 2, 3, 4})
 solid = st.text(st.characters(categories=["L", "N"]), min_size=1, max_size=80)
-rates, seeds = st.floats(0.01, 0.99), st.integers(0, 10_000)
+rates = st.floats(0.01, 0.99)
+seeds = st.integers(0, 10_000)
 
 
 @settings(max_examples=50)
@@ -32,7 +35,8 @@ def test_span_mask_replaces_k_consecutive_characters(text: str, k: int, seed: in
         return
     left, token, right = masked.partition(TOKEN)
     assert token == TOKEN
-    left, right = left.removesuffix(" "), right.removeprefix(" ")
+    left = left.removesuffix(" ")
+    right = right.removeprefix(" ")
     assert len(left) + len(right) == len(text) - k
     assert text.startswith(left)
     assert text.endswith(right)
@@ -78,7 +82,8 @@ def view(rate: float = 5, seed: int = 0, protocol: str = "paper") -> Augmentatio
 
 @pytest.mark.parametrize("k", [1, 3])
 def test_word_shuffle_moves_words_at_most_k_places(k: int) -> None:
-    made, words = view(k), np.arange(20)
+    made = view(k)
+    words = np.arange(20)
     shuffled = np.array(
         [word_shuffle(" ".join(map(str, words)), made).split() for _ in range(500)], dtype=int
     )
@@ -119,8 +124,10 @@ def test_word_mask_masks_whole_words_but_not_all(text: str, rate: float, seed: i
 
 
 def test_masked_share_equals_the_rate() -> None:
-    ids, text = [2, *range(10, 40), 3], " ".join(f"w{i}" for i in range(30))
-    of_ids, of_text = view(0.2), view(0.15)
+    ids = [2, *range(10, 40), 3]
+    text = " ".join(f"w{i}" for i in range(30))
+    of_ids = view(0.2)
+    of_text = view(0.15)
     shares = [
         (token_mask(ids, of_ids).count(MASK), word_mask(text, of_text).count(TOKEN))
         for _ in range(1000)

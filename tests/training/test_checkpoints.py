@@ -30,8 +30,10 @@ from mirrorbench.training.methods import identical_pairs
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.trajectory import Progress
 
-TRAIN, ASIDE = TEXTS[:40], positive_pairs(TEXTS[80:], 0, identical_pairs)
-EPOCHS, STEPS = 2, 4
+TRAIN = TEXTS[:40]
+ASIDE = positive_pairs(TEXTS[80:], 0, identical_pairs)
+EPOCHS = 2
+STEPS = 4
 
 
 class Interrupted(BaseException):
@@ -49,7 +51,9 @@ def tune(
     path: Path, changed: Recipe, checkpoint: Checkpoint, stop_after: int = 0, losses: Any = LOSSES
 ) -> tuple[torch.Tensor, Any, int]:
     """Tune as ``tune_model`` until ``stop_after``; return weights, reports and the number of steps."""
-    transformer, saved, steps = opened(path, changed), checkpoint.read(), 0
+    transformer = opened(path, changed)
+    saved = checkpoint.read()
+    steps = 0
 
     def interrupt(n: int) -> None:
         nonlocal steps
@@ -94,7 +98,8 @@ def test_interrupted_tuning_resumes_bit_for_bit(
     random_model: Models, tmp_path: Path, noise: dict[str, Any]
 ) -> None:
     """Interruptions are in the first epoch, at the end of an epoch, and before the last step."""
-    changed, path = recipe(batch_size=10, epochs=EPOCHS, lr=0.01, **noise), random_model("bert")
+    changed = recipe(batch_size=10, epochs=EPOCHS, lr=0.01, **noise)
+    path = random_model("bert")
     weights, reported, steps = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
     assert steps == EPOCHS * STEPS
     for done, more in ((0, 2), (2, 2), (4, 3)):
@@ -109,7 +114,8 @@ def test_interrupted_tuning_resumes_bit_for_bit(
 
 
 def test_damaged_checkpoint_is_ignored(random_model: Models, tmp_path: Path) -> None:
-    changed, path = recipe(batch_size=20, dropout=0.1), random_model("bert")
+    changed = recipe(batch_size=20, dropout=0.1)
+    path = random_model("bert")
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), stop_after=1)
     assert damaged(tmp_path) == ""
@@ -138,11 +144,9 @@ def test_objective_with_undeclared_state_gets_no_checkpoint(
     random_model: Models, tmp_path: Path
 ) -> None:
     """Objectives of ``mirrorbench-methods`` do so."""
-    changed, path, losses = (
-        recipe(batch_size=10, loss="counting"),
-        random_model("bert"),
-        {"counting": Counting},
-    )
+    changed = recipe(batch_size=10, loss="counting")
+    path = random_model("bert")
+    losses = {"counting": Counting}
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), 2, losses)
     assert not (tmp_path / STATE).exists()
@@ -153,7 +157,8 @@ def test_full_disk_stops_checkpoints_but_not_tuning(
     random_model: Models, tmp_path: Path, full_disk: Callable[[str], None]
 ) -> None:
     notes: list[str] = []
-    changed, path = recipe(batch_size=20, dropout=0.1), random_model("bert")
+    changed = recipe(batch_size=20, dropout=0.1)
+    path = random_model("bert")
     weights, reported, _ = tune(path, changed, Checkpoint(tmp_path / "straight", {}))
     full_disk("full")
     actual, again, _ = tune(path, changed, Checkpoint(tmp_path / "full", {}, notes.append))
@@ -204,7 +209,8 @@ def test_killed_tune_command_resumes_from_checkpoint(
         "-o",
     ]
     for name, goes_on in (("straight", False), ("cut", True)):
-        cache, command = Cache(tmp_path / f"cache-{name}"), [*asked, str(tmp_path / name)]
+        cache = Cache(tmp_path / f"cache-{name}")
+        command = [*asked, str(tmp_path / name)]
         monkeypatch.setenv("MIRRORBENCH_CACHE", str(tmp_path / f"cache-{name}"))
         if goes_on:
             done = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)

@@ -85,7 +85,8 @@ def test_attention_without_dropout_equals_torch(
     function: Callable[..., torch.Tensor],
 ) -> None:
     """A rate below half of 2^-16 takes the quick way and drops nothing."""
-    mine, torchs = states(queries, keys), states(queries, keys)
+    mine = states(queries, keys)
+    torchs = states(queries, keys)
     mask = None if mask is None else mask[..., :keys]
     actual = function(*mine, attn_mask=mask, dropout_p=1e-9, scale=scale)
     wanted = F.scaled_dot_product_attention(*torchs, attn_mask=mask, scale=scale)
@@ -111,7 +112,8 @@ def test_attention_dropout_has_its_rate_and_respects_masks() -> None:
 
 
 def test_unsupported_attention_options_fall_back_to_torch() -> None:
-    value, actual = states()[2], []
+    value = states()[2]
+    actual = []
     for options in ({"dropout_p": 0.0}, {"is_causal": True, "dropout_p": 0.5}):
         for function in (attention, F.scaled_dot_product_attention):
             torch.manual_seed(1)
@@ -122,7 +124,8 @@ def test_unsupported_attention_options_fall_back_to_torch() -> None:
 @pytest.mark.parametrize("padding", [None, 0, -1, 7])
 def test_embedding_gradients_equal_torch_bit_for_bit(padding: int | None) -> None:
     """The function has several micro-batches that share rows."""
-    layer, actual = torch.nn.Embedding(50, 16, padding_idx=padding), []
+    layer = torch.nn.Embedding(50, 16, padding_idx=padding)
+    actual = []
     for fast in (True, False):
         layer.weight.grad = None
         torch.manual_seed(1)
@@ -151,7 +154,9 @@ def test_unsupported_embeddings_fall_back_to_torch(options: dict[str, float]) ->
 
 
 def test_fast_functions_apply_only_inside_their_mode() -> None:
-    layer, x, triple = torch.nn.Dropout(0.25), torch.randn(40, 30), states()
+    layer = torch.nn.Dropout(0.25)
+    x = torch.randn(40, 30)
+    triple = states()
     with fast_cpu_functions(torch.Generator().manual_seed(3)):
         inside = layer(x), F.scaled_dot_product_attention(*triple, dropout_p=0.4)
         assert layer.eval()(x) is x

@@ -24,7 +24,8 @@ from mirrorbench.training.methods import identical_pairs, name_pairs, text_pairs
 
 def by_definition(left: np.ndarray, right: np.ndarray) -> dict[str, float]:
     """Wang & Isola 2020, section 4.1; Roy & Vetterli 2007, section 2: the entropy of the singular values."""
-    first, second = normalize(left.astype(float)), normalize(right.astype(float))
+    first = normalize(left.astype(float))
+    second = normalize(right.astype(float))
     return {
         "alignment": np.mean(np.linalg.norm(first - second, axis=1) ** 2),
         "uniformity": np.log(np.mean(np.exp(-2 * pdist(first, "sqeuclidean")))),
@@ -64,7 +65,8 @@ def test_repeated_texts_are_no_retrieval_hits() -> None:
     assert nearest_rows(vectors, 3) == [1, 0, 3]
     rng = np.random.default_rng(0)
     left, right = rng.normal(size=(2, 40, 96))
-    left[20:], right[20:] = left[:20], right[:20] * np.arange(1, 21)[:, None] / 3
+    left[20:] = left[:20]
+    right[20:] = right[:20] * np.arange(1, 21)[:, None] / 3
     left += 3 * right / np.linalg.norm(right, axis=1, keepdims=True)
     assert measure_pairs(left, right)[0]["accuracy@1"] == 0
     assert nearest_rows(np.concatenate([right, right]), 20) == list(range(20, 40))

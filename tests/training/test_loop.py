@@ -89,7 +89,8 @@ def test_batches_cover_every_string_unless_last_is_dropped(
     actual, again, reseeded = (
         list(batches(n, size, drop_last, np.random.default_rng(seed))) for seed in seeds
     )
-    rows, lengths = np.concatenate(actual).tolist(), [len(batch) for batch in actual]
+    rows = np.concatenate(actual).tolist()
+    lengths = [len(batch) for batch in actual]
     assert len(set(rows)) == len(rows)
     assert rows == np.concatenate(again).tolist()
     assert n < 40 or rows != np.concatenate(reseeded).tolist() != sorted(rows)
@@ -173,7 +174,8 @@ def test_texts_are_packed_unless_augmentation_or_pooling_forbids(
     registered = {**AUGMENTATIONS, "noise": Augmentation("noise", NOISE, on="model")}
     recipe = replace(FAST, epochs=1, pooling=pooling, augment=tuple(augment.items()))
     model = opened(random_model("bert"), recipe, registered)
-    seen, forward = set(), model.forward
+    seen = set()
+    forward = model.forward
     monkeypatch.setattr(model, "forward", lambda *a: seen.add(a[4]) or forward(*a))
     assert (tune_backbone(model, TEXTS, recipe, 0, registered).padding == 0) == packed
     assert seen == {packed}

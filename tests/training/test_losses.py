@@ -41,7 +41,8 @@ def equation_1(
 
     Those with the anchor's label are none; ``positives=1``: the positive stands in the denominator too.
     """
-    anchors, n = torch.cat([left, right]), len(left)
+    anchors = torch.cat([left, right])
+    n = len(left)
     marks = 2 * (labels or list(range(n)))
     terms = []
     for i in range(2 * n):
@@ -75,7 +76,8 @@ def test_loss_values_and_gradients_equal_references(
     loss: Any, reference: Any, temperature: float, n: int
 ) -> None:
     inputs = views(n)
-    actual, expected = loss(*inputs, temperature), reference(*inputs, temperature)
+    actual = loss(*inputs, temperature)
+    expected = reference(*inputs, temperature)
     torch.testing.assert_close(actual, expected, rtol=1e-4, atol=1e-5)
     for here, there in zip(
         torch.autograd.grad(actual, inputs), torch.autograd.grad(expected, inputs), strict=True
@@ -129,7 +131,8 @@ def test_multi_similarity_equals_pytorch_metric_learning(
     recipe = sap_preset("phrase", "bert", protocol)
     left, right = views(len(labels), d, seed, noise)
     marks = torch.tensor(labels)
-    both, twice = torch.cat([left, right]), torch.cat([marks, marks])
+    both = torch.cat([left, right])
+    twice = torch.cat([marks, marks])
     mined = TripletMarginMiner(margin=0.2, type_of_triplets="all")(both, twice)
     assume(len(mined[0]) != 1)  # of a single triplet that library makes a loss of 0
     expected = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)(both, twice, mined)

@@ -63,7 +63,8 @@ def test_encoding_lowers_its_budget_after_memory_errors(
         "mirrorbench.models.batching.MIN_TOKENS", 32
     )  # no batch is filled up beyond the limit
     limited = encoder(bert, Pooling(mode, "-1:", 40))
-    expected, budget = limited.encode(TEXTS), limited.transformer.budget
+    expected = limited.encode(TEXTS)
+    budget = limited.transformer.budget
     seen = limit_memory(limited.transformer, LIMIT)
     np.testing.assert_allclose(limited.encode(TEXTS), expected, atol=1e-5)
     assert any(size > LIMIT for size in seen)
@@ -120,8 +121,10 @@ def test_kept_activations_shrink_before_micro_batches(
             *(weight.grad.clone() for weight in loop.reader.weights if weight.grad is not None),
         ]
 
-    loop.most, most = 200, 400
-    expected, read = computed(), loop.reader.read
+    loop.most = 200
+    most = 400
+    expected = computed()
+    read = loop.reader.read
     assert len(expected) > 20
 
     def limited(parts: Any, keep: bool = True) -> list[torch.Tensor]:
@@ -158,7 +161,9 @@ def test_gpu_token_budget_follows_total_and_free_memory(
 ) -> None:
     """Micro-batches depend on the total memory, kept activations on the free memory, both less the model's."""
     transformer = encoder(bert, Pooling("cls")).transformer
-    objective, config, gib = Objective(transformer, RECIPE), transformer.model.config, 1 << 30
+    objective = Objective(transformer, RECIPE)
+    config = transformer.model.config
+    gib = 1 << 30
     weights = 4 * transformer.n_parameters
 
     def tokens(*sizes: int) -> tuple[int, ...]:

@@ -119,7 +119,8 @@ def test_repeated_text_is_read_once_without_dropout(
 ) -> None:
     changed = recipe(dropout=rate)
     transformer = opened(random_model("bert"), changed)
-    left, read = SHAPES["texts that repeat"], []
+    left = SHAPES["texts that repeat"]
+    read = []
 
     def counted(ids: Ragged, *args: Any) -> list[torch.Tensor]:
         read.append(len(ids))
@@ -168,7 +169,9 @@ def test_batch_beyond_memory_is_recomputed_with_same_masks(
         monkeypatch.setattr(transformer, "forward", watched)
         loop = tuning_of(transformer, changed, packs="dropout" in augmentation)
         pairs = tokenized(transformer, TEXTS[:10], TEXTS[1:11])
-        loss, wanted, once = loop.differentiate(pairs), gradients(transformer), len(passes)
+        loss = loop.differentiate(pairs)
+        wanted = gradients(transformer)
+        once = len(passes)
         assert once > 3
         assert all(keeps for keeps, _ in passes)
         assert max(kept for _, kept in passes) == once
@@ -188,7 +191,8 @@ def test_dropout_differs_between_views_steps_and_seeds(random_model: Models) -> 
     for seed in (0, 1):
         for step in (0, 1):
             loop = tuning_of(transformer, changed)
-            loop.seed, loop.steps = seed, step
+            loop.seed = seed
+            loop.steps = step
             left, right = embed(loop, pairs)
             assert not torch.allclose(left, right)
             actual.append(loop.differentiate(pairs).item())
@@ -243,7 +247,8 @@ def test_thread_count_does_not_change_dropout_draws(
             [weight.detach().flatten() for weight in transformer.model.parameters()]
         )
 
-    (alone, wanted), (losses, weights) = tuned(1), tuned(2)
+    (alone, wanted) = tuned(1)
+    (losses, weights) = tuned(2)
     assert losses == pytest.approx(alone, abs=1e-4)
     # AdamW takes the sign of gradients that are nothing but rounding: a few weights go their own way.
     assert (weights - wanted).abs().quantile(0.99) < 1e-4

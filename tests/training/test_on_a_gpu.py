@@ -44,7 +44,8 @@ class NoWaiting(TorchDispatchMode):
 def gpu(monkeypatch: pytest.MonkeyPatch) -> torch.device:
     """A GPU in all branches, without numbers."""
     device = force_gpu(monkeypatch)
-    on, enabled = torch.autocast, torch.is_autocast_enabled
+    on = torch.autocast
+    enabled = torch.is_autocast_enabled
     monkeypatch.setattr(
         torch,
         "autocast",

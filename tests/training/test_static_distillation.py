@@ -40,7 +40,8 @@ def alone(path: Path) -> tuple[list[int], np.ndarray]:
     """The tokens of a model without special ones, and the mean vector of each between those of start and end."""
     tokenizer, model = plain_transformers.opened(path)
     unused = {tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.mask_token_id}
-    tokens, rows = [i for i in range(len(tokenizer)) if i not in unused], []
+    tokens = [i for i in range(len(tokenizer)) if i not in unused]
+    rows = []
     for token in tokens:
         ids = torch.tensor([[tokenizer.cls_token_id, token, tokenizer.sep_token_id]])
         with torch.no_grad():
@@ -54,7 +55,8 @@ def test_static_vectors_equal_a_plain_reimplementation(
     random_model: Models, architecture: str, dims: int, sif: float
 ) -> None:
     path = random_model(architecture)
-    tokenizer, (tokens, table) = plain_transformers.opened(path)[0], alone(path)
+    tokenizer = plain_transformers.opened(path)[0]
+    (tokens, table) = alone(path)
     if dims:
         table = PCA(dims, svd_solver="full").fit_transform(table)
     p = np.array([1 / (rank + 2) for rank in range(len(tokens))])
@@ -94,7 +96,8 @@ def test_static_vectors_equal_model2vec(
         (path / "config.json").write_text(json.dumps(config))
     theirs = distill(str(path), device="cpu", quantize_to="float32")
     texts = [text for text in TEXTS if text]
-    encoded, expected = opened(path).encode(texts), theirs.encode(texts, normalize=False)
+    encoded = opened(path).encode(texts)
+    expected = theirs.encode(texts, normalize=False)
     np.testing.assert_allclose(encoded, expected, atol=1e-3 * np.abs(expected).max())
     np.testing.assert_allclose(
         encoded @ encoded.T, expected @ expected.T, atol=1e-5 * np.abs(expected @ expected.T).max()

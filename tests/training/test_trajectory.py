@@ -25,7 +25,8 @@ from mirrorbench.training.methods import identical_pairs
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.trajectory import Obstacle, Progress, State, Trajectory
 
-TRAIN, ASIDE = TEXTS[:80], positive_pairs(TEXTS[80:], 0, identical_pairs)
+TRAIN = TEXTS[:80]
+ASIDE = positive_pairs(TEXTS[80:], 0, identical_pairs)
 PLAIN = recipe(dropout=0.1, epochs=1, batch_size=4, lr=0.01)  # twenty steps
 
 

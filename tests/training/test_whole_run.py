@@ -14,7 +14,8 @@ from transformers import AutoModel, AutoTokenizer
 import mirrorbench
 
 PACKAGE = Path(mirrorbench.__file__).parent / "embedded"
-BATCH, TEMPERATURE = 50, 0.04
+BATCH = 50
+TEMPERATURE = 0.04
 pytestmark = pytest.mark.real
 
 
