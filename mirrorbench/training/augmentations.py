@@ -405,7 +405,10 @@ class ControlledDropout(Dropout):
         from mirrorbench.models.batching import ReplacedFunctions
 
         super().attach(model, rate)
-        replacements = {F.dropout: _dropout, F.scaled_dot_product_attention: _attention}
+        replacements: dict[Callable[..., Any], Callable[..., Any]] = {
+            F.dropout: _dropout,
+            F.scaled_dot_product_attention: _attention,
+        }
         stack = ExitStack()
         stack.enter_context(ReplacedFunctions(replacements))
         return stack.close

@@ -26,7 +26,7 @@ def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunc
 
     ``generator`` draws for dropout; by default torch's own.
     """
-    replacements = {
+    replacements: dict[Callable[..., Any], Callable[..., Any]] = {
         F.dropout: partial(dropout, generator=generator),
         F.embedding: embedding,
         F.scaled_dot_product_attention: partial(attention, generator=generator),

@@ -300,7 +300,8 @@ def objective_of(
 ) -> Objective:
     """Create the objective of a registered loss."""
     if isinstance(loss, type):
-        return loss(transformer, recipe)
+        objective: Objective = loss(transformer, recipe)
+        return objective
     return OfVectors(transformer, recipe, loss)
 
 

@@ -240,8 +240,8 @@ class MicroBatchReader:
         pairs = list(zip(vectors, gradients, strict=True))
         if not self.parallel:
             # One after the other, as for vectors without a graph, so that sums are rounded alike.
-            for vector, gradient in pairs:
-                torch.autograd.backward(vector, gradient)
+            for pair in pairs:
+                torch.autograd.backward(*pair)
             return
         # The shares are in a fixed order, on which rounding depends.
         for weight_gradients in map_shares(self._gradients, pairs, self._threads):
