@@ -113,22 +113,28 @@ def read_corpus(
 ) -> Corpus:
     """Read a corpus: a built-in one by name, a file by path, or a column of a hub data set.
 
-    ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs (see ``rows``); plain text has
-    none. A name takes precedence over a file of the same name; write ``./name`` for the file. Names joined by ``+``
-    have equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
-    languages). Blank lines are skipped.
+    ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs; plain text has no columns. A
+    name takes precedence over a file of the same name; write ``./name`` for the file. Corpora joined by ``+`` contribute
+    equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
+    languages); a string that several of them have counts once. Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus, in ``cards`` or not.
+        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus that need not be in
+            ``cards``.
         store: holds the files of built-in corpora.
         cards: known corpora; cards of tasks are ignored.
         deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
             Mirror-BERT (section 2) tunes on non-duplicated strings (its released file has duplicates).
         strip: strip white space at both ends; Mirror-BERT's released code removes only the line end.
-        size: take only the first ``size`` strings, counted after deduplication; 0 for all. Fewer are a ``UsageError``.
-        sample: draw the strings at random instead, 10,000 if no size is given; 1, 2, 3 ... are different draws
-            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Of joined corpora, each is sampled.
+        size: take only the first ``size`` strings, counted after deduplication; 0 for all.
+        sample: number of a random draw: 1, 2, 3 ... draw different strings, ``size`` of them, or 10,000 without a size
+            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of several joined corpora is drawn from. 0
+            takes the first strings.
         note: called with remarks on how a file is read.
+
+    Raises:
+        UsageError: a single corpus has fewer than ``size`` strings.
+        DataFormatError: the corpus holds no text.
     """
     name = corpus_name(name_or_path)
     # Only names can be joined.
@@ -165,12 +171,12 @@ def read_corpus(
         lines=[text for corpus in corpora for text in corpus.texts],
         deduplicate=deduplicate,
     )
-    # Count the lines of the sources, and the repetitions within them too.
-    return replace(
-        joined,
-        n_lines=sum(corpus.n_lines for corpus in corpora),
-        n_duplicates=joined.n_duplicates + sum(corpus.n_duplicates for corpus in corpora),
-    )
+    n_duplicates = joined.n_duplicates
+    if deduplicate:
+        # The repetitions within each part are gone already.
+        n_duplicates += sum(corpus.n_duplicates for corpus in corpora)
+    n_lines = sum(corpus.n_lines for corpus in corpora)
+    return replace(joined, n_lines=n_lines, n_duplicates=n_duplicates)
 
 
 def _corpus(

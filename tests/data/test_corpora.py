@@ -160,6 +160,7 @@ def test_corpora_are_joined_in_equal_shares(tmp_path: Path, store: DataStore) ->
     assert joint.texts == ("a", "b", "c", "d", "1", "2", "3")
     assert (joint.name, joint.n_lines, joint.n_duplicates) == (name, 9, 2)
     assert joint.sha256 == hashlib.sha256(b"a\nb\nc\nd\n1\n2\n3").hexdigest()
+    assert read_corpus(name, store, {}, deduplicate=False).n_duplicates == 2
     assert read_corpus(name, store, {}, size=4).texts == ("a", "b", "1", "2")
     assert read_corpus(name, store, {}, size=5).texts == ("a", "b", "1", "2", "3")
     assert read_corpus(name, store, {}, deduplicate=False, size=6).texts == (
