@@ -64,7 +64,7 @@ def test_unstated_keys_of_a_plugin_encoder_are_refused(run: Callable) -> None:
     run(COUNTS, encoder="mine:dimz=3").assert_fails(
         2, "unknown key of mine 'dimz'", "Did you mean dims?"
     )
-    run(COUNTS, encoder="mine:dims=x").assert_fails(2, "dims=x is not a whole number")
+    run(COUNTS, encoder="mine:dims=x").assert_fails(2, "dims=x must be a positive integer")
     run(COUNTS, encoder="mine:dims=3").assert_works()
 
 
