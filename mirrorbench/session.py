@@ -91,7 +91,10 @@ class Session:
     ) -> None:
         if plugins is not None:
             check_type(
-                "plugins", plugins, (Plugins,), "what mirrorbench.runs.registry.load_plugins returns"
+                "plugins",
+                plugins,
+                (Plugins,),
+                "what mirrorbench.runs.registry.load_plugins returns",
             )
         if reporter is not None:
             check_type(
