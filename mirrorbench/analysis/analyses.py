@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,11 +29,11 @@ from mirrorbench.analysis.study import (
     task_title,
 )
 from mirrorbench.analysis.words_in_context import encode_words
-from mirrorbench.core.encoder_protocol import Encoder, TextInput
+from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput
 from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.quoting import without_texts
-from mirrorbench.models.pooling import PoolingEncoder
+from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.reports.comparable import newest, without_repeats
 from mirrorbench.reports.leaderboard import row_label
@@ -49,63 +49,77 @@ from mirrorbench.tasks.base import Vectors, score_task
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     """Measure the isotropy of each encoder's vectors."""
     inputs, source = study.texts(texts)
-    inputs = [inputs[row] for row in draw_samples(len(inputs), limit, 1, study.seed)[0]]
+    (sample,) = draw_samples(len(inputs), limit, 1, study.seed)
+    inputs = [inputs[row] for row in sample]
 
     def measure(cell: Cell, encoder: Encoder) -> dict[str, Any]:
-        return geometry.measure_isotropy(study.encode(cell, encoder, inputs)[0])
+        vectors = study.encode(cell, encoder, inputs)[0]
+        return geometry.measure_isotropy(vectors)
 
-    measures = study.measure_each(measure)
-    rows = [{"encoder": label, **numbers} for label, numbers in measures.items()]
-    values = {
-        label: {name: x for name, x in row.items() if name != "dimensions"}
-        for label, row in measures.items()
-    }
-    plot = partial(figures.isotropy_figure, rows)
-    title = f"{len(inputs):,} texts of {study.title if source == study.task else Path(source).name}"
+    rows = []
+    values = {}
+    for label, measures in study.measure_each(measure).items():
+        rows.append({"encoder": label, **measures})
+        values[label] = {name: x for name, x in measures.items() if name != "dimensions"}
+    draw = partial(figures.isotropy_figure, rows)
+    source_title = study.title if source == study.task else Path(source).name
+    title = f"{len(inputs):,} texts of {source_title}"
     document = {"texts": described(source, inputs)}
-    return Analysis(f"isotropy-{study.task}", rows, document, plot, title=title, values=values)
+    return Analysis(f"isotropy-{study.task}", rows, document, draw, title=title, values=values)
+
+
+@dataclass(frozen=True, slots=True)
+class _LayerMeasures:
+    """The measures of all layers of an encoder."""
+
+    rows: list[dict[str, Any]]
+    """Measures of each layer, by column name."""
+    n_words: int
+    """Number of words that were encoded."""
 
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     """Measure task score and geometry of each layer."""
-    for spec in (cell.spec for cell in study.plan.cells if cell.model.posts):
-        raise UsageError(
-            f"{spec}: single layers are not transformed", "Leave post= out of the encoder spec."
-        )
+    for cell in study.plan.cells:
+        if cell.model.posts:
+            raise UsageError(
+                f"{cell.spec}: single layers are not transformed",
+                "Leave post= out of the encoder spec.",
+            )
     inputs, source = study.texts(texts)
     sentences = words_in(dict.fromkeys(item.text for item in inputs))
     if not sentences:
         raise UsageError(f"no text of {source} has two words", "Name sentences: --texts FILE")
-    drawn = draw_samples(len(sentences), limit, samples, study.seed)
-    union = np.unique(np.concatenate(drawn))
-    sentences = [sentences[row] for row in union]
-    drawn = [np.searchsorted(union, rows) for rows in drawn]
-    measures = study.measure_each(partial(_measure_layers, study, sentences, drawn))
+    sentence_samples = draw_samples(len(sentences), limit, samples, study.seed)
+    # Only sentences in a sample are encoded, so the samples become indices of those sentences.
+    sampled = np.unique(np.concatenate(sentence_samples))
+    sentences = [sentences[row] for row in sampled]
+    sentence_samples = [np.searchsorted(sampled, sample) for sample in sentence_samples]
+
+    measures = study.measure_each(partial(_measure_layers, study, sentences, sentence_samples))
+    rows = []
+    values = {}
+    for label, encoder_measures in measures.items():
+        rows += [{"encoder": label, **layer} for layer in encoder_measures.rows]
+        means = top_layer_means(encoder_measures.rows)
+        values[label] = {"n": encoder_measures.n_words, **means}
+
     task = study.plugins.tasks[study.task]
-    rows = [
-        {"encoder": label, **numbers}
-        for label, (measured, _) in measures.items()
-        for numbers in measured
-    ]
-    texts_read = described(source, [TextInput(sentence.words[0].text) for sentence in sentences])
+    encoded_texts = [TextInput(sentence.words[0].text) for sentence in sentences]
     document = {
         "metric": task.main_metric,
-        "texts": texts_read,
-        "samples": [len(sample) for sample in drawn],
-        "words": {label: words for label, (_, words) in measures.items()},
+        "texts": described(source, encoded_texts),
+        "samples": [len(sample) for sample in sentence_samples],
+        "words": {label: measured.n_words for label, measured in measures.items()},
     }
-    metric = f"{task.title}: {task.main_metric.replace('_', ' ')}"
-    title = f"{study.title}; {len(sentences):,} sentences of {'it' if source == study.task else Path(source).name}"
-    values = {
-        label: {"n": words, **top_layer_means(measured)}
-        for label, (measured, words) in measures.items()
-    }
-    plot = partial(
+    draw = partial(
         figures.layers_figure,
-        {label: measured for label, (measured, _) in measures.items()},
-        metric,
+        {label: measured.rows for label, measured in measures.items()},
+        f"{task.title}: {task.main_metric.replace('_', ' ')}",
     )
-    return Analysis(f"layers-{study.task}", rows, document, plot, title=title, values=values)
+    source_title = "the task" if source == study.task else Path(source).name
+    title = f"{study.title}; {len(sentences):,} sentences of {source_title}"
+    return Analysis(f"layers-{study.task}", rows, document, draw, title=title, values=values)
 
 
 def _measure_layers(
@@ -114,8 +128,8 @@ def _measure_layers(
     samples: Sequence[Rows],
     cell: Cell,
     encoder: Encoder,
-) -> tuple[list[dict[str, Any]], int]:
-    """Measures of every layer, and their number of words; each text is encoded once for all layers."""
+) -> _LayerMeasures:
+    """Measure every layer of an encoder; each text is encoded once for all layers."""
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
             f"{cell.spec} is an encoder system, whose layers cannot be read",
@@ -125,35 +139,43 @@ def _measure_layers(
         raise UsageError(
             f"{cell.spec} stands for several models here", "Name a task in one language."
         )
-    n_layers = encoder.transformer.model.config.num_hidden_layers + 1
-    poolings = [replace(cell.pooling, layers=str(n)) for n in range(n_layers)]
-    plugins, reporter = study.plugins, study.reporter
-    task = plugins.tasks[study.task].reading(study.protocol, cell.pooling.of_target)
-    items = task.load(study.folders.data)
-    inputs = list(dict.fromkeys(task.inputs(items)))
-    task_scores = [
-        score_task(task, items, Vectors(inputs, array), study.protocol, plugins.metrics).metrics[
-            task.main_metric
-        ]
-        for array in study.encode(cell, encoder, inputs, poolings)
-    ]
+    n_layers = encoder.transformer.model.config.num_hidden_layers + 1  # 0: the embeddings
+    poolings = [replace(cell.pooling, layers=str(layer)) for layer in range(n_layers)]
+    task_scores = _score_layers(study, cell, encoder, poolings)
+
     sums = LayerSums(sentences, study.seed)
-    reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
-    at_words = [replace(pooling, mode="target") for pooling in poolings]
-    for index, vectors in encode_words(
-        encoder, [sentence.words for sentence in sentences], at_words, reporter.advance
-    ):
+    study.reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
+    word_poolings = [replace(pooling, mode="target") for pooling in poolings]
+    words_by_sentence = [sentence.words for sentence in sentences]
+    encoded = encode_words(encoder, words_by_sentence, word_poolings, study.reporter.advance)
+    for index, vectors in encoded:
         sums.add(index, vectors)
     if not sums.n_words:
-        problem = (
-            f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer"
+        raise UsageError(
+            f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer",
+            "Add a larger max_length to the encoder spec.",
         )
-        raise UsageError(problem, "Add a larger max_length to the encoder spec.")
-    return sums.measure(samples, task_scores), sums.n_words
+    return _LayerMeasures(sums.measure(samples, task_scores), sums.n_words)
+
+
+def _score_layers(
+    study: Study, cell: Cell, encoder: TransformerEncoder, poolings: Sequence[Pooling]
+) -> list[float | None]:
+    """Return the main score on the task for the vectors of each pooling."""
+    of_target = poolings[0].of_target
+    task = study.plugins.tasks[study.task].reading(study.protocol, of_target)
+    items = task.load(study.folders.data)
+    inputs = list(dict.fromkeys(task.inputs(items)))
+    main_scores = []
+    for array in study.encode(cell, encoder, inputs, poolings):
+        vectors = Vectors(inputs, array)
+        task_score = score_task(task, items, vectors, study.protocol, study.plugins.metrics)
+        main_scores.append(task_score.metrics[task.main_metric])
+    return main_scores
 
 
 def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
-    """Return the contexts of a word of the task, or those in a file; by default our own of *spring*."""
+    """Return the contexts of a word of the task, or those in a file; by default those of *spring* in the package."""
     if word and texts:
         raise UsageError(
             "--word (a word of the task) and --texts (a file) exclude each other",
@@ -170,41 +192,48 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     """Project the contexts of a word to two dimensions, by sense."""
     examples = sense_examples(study, word, texts)
-    vectors = study.measure_each(
-        lambda cell, encoder: study.encode(cell, encoder, examples.inputs)[0]
-    )
+
+    def encode(cell: Cell, encoder: Encoder) -> Array:
+        return study.encode(cell, encoder, examples.inputs)[0]
+
+    vectors = study.measure_each(encode)
     points = {
         label: geometry.project(array, method, study.seed) for label, array in vectors.items()
     }
-    rows = [
-        {
-            "encoder": label,
-            "sense": sense,
-            **({} if without_texts() else {"text": bracketed(item)}),
-            "x": x,
-            "y": y,
-        }
-        for label, plane in points.items()
-        for sense, item, (x, y) in zip(
-            examples.senses, examples.inputs, plane.tolist(), strict=True
+    show_texts = not without_texts()
+    rows: list[dict[str, Any]] = []
+    for label, plane in points.items():
+        contexts = zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
+        for sense, item, (x, y) in contexts:
+            row = {"encoder": label, "sense": sense}
+            if show_texts:
+                row["text"] = bracketed(item)
+            rows.append({**row, "x": x, "y": y})
+
+    n_contexts = len(examples.senses)
+    n_senses = len(set(examples.senses))
+    silhouettes = {}
+    table = []
+    values = {}
+    for label, array in vectors.items():
+        silhouette = geometry.silhouette(array, examples.senses)
+        silhouettes[label] = silhouette
+        table.append(
+            {
+                "encoder": label,
+                "contexts": n_contexts,
+                "senses": n_senses,
+                "silhouette": silhouette,
+            }
         )
-    ]
-    counts = {"contexts": len(examples.senses), "senses": len(set(examples.senses))}
-    silhouettes = {
-        label: geometry.silhouette(array, examples.senses) for label, array in vectors.items()
-    }
-    table = [
-        {"encoder": label, **counts, "silhouette": value} for label, value in silhouettes.items()
-    ]
+        values[label] = {"n": n_contexts, "silhouette": silhouette}
     document = {"method": method, "source": examples.source, "encodings": table}
     draw = partial(figures.projection_figure, points, examples.senses, method == "pca", silhouettes)
-    values = {
-        label: {"n": counts["contexts"], "silhouette": value}
-        for label, value in silhouettes.items()
-    }
     subject = Path(texts).stem if texts else word or "spring"
-    projection_name = "t-SNE" if method == "tsne" else method.upper()
-    title = f"{subject}: contexts by sense ({projection_name}); silhouettes by cosine, before projection"
+    method_name = "t-SNE" if method == "tsne" else method.upper()
+    title = (
+        f"{subject}: contexts by sense ({method_name}); silhouettes by cosine, before projection"
+    )
     name = f"projection-{word or 'contexts'}-{method}"
     return Analysis(name, rows, document, draw, table, title=title, values=values)
 
@@ -217,25 +246,29 @@ def similarity(study: Study) -> Analysis:
     distributions = _measure_predictions(
         study, stored, measure, "bands of pairs", "Take a task of pairs."
     )
-    columns = ("n", "mean", "sd", "median")
-    rows = [
-        {
-            "encoder": label,
-            "pairs": band["name"],
-            **{name: band[name] for name in columns},
-            "auc": distribution["auc"],
-            "overlap": distribution["overlap"],
-        }
-        for label, distribution in distributions.items()
-        for band in distribution["bands"]
-    ]
-    values = {
-        label: {"n": sum(band["n"] for band in distribution["bands"]), "auc": distribution["auc"]}
-        | {band["name"]: band["mean"] for band in distribution["bands"]}
-        for label, distribution in distributions.items()
-    }
+    rows = []
+    values = {}
+    for label, distribution in distributions.items():
+        bands = distribution["bands"]
+        for band in bands:
+            rows.append(
+                {
+                    "encoder": label,
+                    "pairs": band["name"],
+                    "n": band["n"],
+                    "mean": band["mean"],
+                    "sd": band["sd"],
+                    "median": band["median"],
+                    "auc": distribution["auc"],
+                    "overlap": distribution["overlap"],
+                }
+            )
+        n_pairs = sum(band["n"] for band in bands)
+        band_means = {band["name"]: band["mean"] for band in bands}
+        values[label] = {"n": n_pairs, "auc": distribution["auc"], **band_means}
     draw = partial(figures.similarity_figure, distributions)
-    title, document = f"{study.title}: pairs by their judgement", {"distributions": distributions}
+    document = {"distributions": distributions}
+    title = f"{study.title}: pairs by their judgement"
     return Analysis(f"similarity-{study.task}", rows, document, draw, title=title, values=values)
 
 
@@ -245,20 +278,24 @@ def roc(study: Study) -> Analysis:
     roc_curves = _measure_predictions(
         study, study.predictions(), scores.roc_curve, "ROC curve", hint
     )
-    rows = [
-        {"encoder": label, "fpr": x, "tpr": y, "threshold": threshold}
-        for label, curve in roc_curves.items()
-        for x, y, threshold in zip(curve["fpr"], curve["tpr"], curve["threshold"], strict=True)
-    ]
-    numbers = ("auc", "positives", "negatives")
-    table = [
-        {"encoder": label, **{name: curve[name] for name in numbers}}
-        for label, curve in roc_curves.items()
-    ]
-    draw, title = (
-        partial(figures.roc_figure, roc_curves),
-        f"{study.title}: area under the ROC curve",
-    )
+    rows = []
+    table = []
+    for label, curve in roc_curves.items():
+        points = zip(curve["fpr"], curve["tpr"], curve["threshold"], strict=True)
+        for false_rate, true_rate, threshold in points:
+            rows.append(
+                {"encoder": label, "fpr": false_rate, "tpr": true_rate, "threshold": threshold}
+            )
+        table.append(
+            {
+                "encoder": label,
+                "auc": curve["auc"],
+                "positives": curve["positives"],
+                "negatives": curve["negatives"],
+            }
+        )
+    draw = partial(figures.roc_figure, roc_curves)
+    title = f"{study.title}: area under the ROC curve"
     return Analysis(f"roc-{study.task}", rows, {"areas": table}, draw, table, title=title)
 
 
@@ -269,7 +306,7 @@ def _measure_predictions(
     noun: str,
     hint: str,
 ) -> dict[str, dict[str, Any]]:
-    """A measure of each encoder's predictions, by label; ``UsageError`` if the task does not allow it."""
+    """Return a measure of each encoder's predictions, by label; ``UsageError`` if the task does not allow it."""
     try:
         return {label: measure(arrays) for label, (_, arrays) in stored.items()}
     except ValueError as error:
@@ -287,54 +324,76 @@ def errors(study: Study, show: int) -> Analysis:
     stored = study.predictions()
     if len(stored) < 2:
         raise NothingAnalysedError
-    (first_result, first), (second_result, second) = stored.values()
-    ids = [str(item) for item in first["ids"]]
-    if ids != [str(item) for item in second["ids"]]:
-        raise UsageError(
-            f"the two encoders were scored on different items of {study.task}", "Run both again."
-        )
-    before, after = (
-        scores.answers(arrays, result.metrics.get("threshold"))
-        for result, arrays in stored.values()
-    )
-    if graded := before is None or after is None:
-        rows = scores.shifted_ranks(ids, first["gold"], first["scores"], second["scores"])
-        better, worse = (
-            [row for row in rows if row["gain"] > 0],
-            [row for row in rows if row["gain"] < 0],
-        )
-    else:
-        rows = scores.changed_answers(ids, first["gold"], before, after)
-        better, worse = (
-            [r for r in rows if r["after"] == r["gold"]],
-            [r for r in rows if r["after"] != r["gold"]],
-        )
+    first, second = stored.values()
+    changes = _compare_answers(study.task, first, second)
     texts = _texts_of(study.items)
-    for row in () if without_texts() else rows:
-        row["texts"] = texts.get(row["id"], "")
-    counts = (
-        {}
-        if graded
-        else {
-            "items": len(ids),
-            "changed": len(rows),
-            "corrected": len(better),
-            "new_true_positives": sum(row["gold"] for row in better),
-            "spoiled": len(worse),
-            "new_false_positives": sum(1 - row["gold"] for row in worse),
-        }
+    if not without_texts():
+        for row in changes.rows:
+            row["texts"] = texts.get(row["id"], "")
+    first_result, _ = first
+    second_result, _ = second
+    document = {"cell_ids": [first_result.cell_id, second_result.cell_id], **changes.counts}
+    draw = partial(
+        figures.errors_figure, changes.better, changes.worse, list(stored), changes.graded
     )
-    document = {"cell_ids": [first_result.cell_id, second_result.cell_id], **counts}
-    draw = partial(figures.errors_figure, better, worse, list(stored), graded)
-    summary = "; ".join(f"{key.replace('_', ' ')}: {value}" for key, value in counts.items())
-    title = f"{study.title}: items whose {'rank' if graded else 'answer'} changes"
-    return Analysis(
-        f"errors-{study.task}", rows, document, draw, better[:show] + worse[:show], summary, title
-    )
+    summary = "; ".join(f"{key.replace('_', ' ')}: {n}" for key, n in changes.counts.items())
+    changing = "rank" if changes.graded else "answer"
+    title = f"{study.title}: items whose {changing} changes"
+    table = changes.better[:show] + changes.worse[:show]
+    return Analysis(f"errors-{study.task}", changes.rows, document, draw, table, summary, title)
+
+
+@dataclass(frozen=True, slots=True)
+class _Changes:
+    """The items of a task that two encoders answer (graded tasks: rank) differently."""
+
+    graded: bool
+    """Whether the judgements of the task are graded."""
+    rows: list[dict[str, Any]]
+    """The changed items of a binary task, all items of a graded one; the largest change comes first."""
+    better: list[dict[str, Any]]
+    """The rows in which the second encoder is right, or nearer to the gold rank."""
+    worse: list[dict[str, Any]]
+    """The rows in which the second encoder is wrong, or further from the gold rank."""
+    counts: dict[str, int]
+    """Numbers of items, changed items and kinds of changes; empty for graded tasks."""
+
+
+def _compare_answers(
+    task: str, first: tuple[Result, scores.Arrays], second: tuple[Result, scores.Arrays]
+) -> _Changes:
+    """Compare the predictions of two encoders; ``UsageError`` if they are of different items."""
+    first_result, first_arrays = first
+    second_result, second_arrays = second
+    ids = [str(item) for item in first_arrays["ids"]]
+    if ids != [str(item) for item in second_arrays["ids"]]:
+        raise UsageError(
+            f"the two encoders were scored on different items of {task}", "Run both again."
+        )
+    gold = first_arrays["gold"]
+    before = scores.answers(first_arrays, first_result.metrics.get("threshold"))
+    after = scores.answers(second_arrays, second_result.metrics.get("threshold"))
+    if before is None or after is None:
+        rows = scores.shifted_ranks(ids, gold, first_arrays["scores"], second_arrays["scores"])
+        better = [row for row in rows if row["gain"] > 0]
+        worse = [row for row in rows if row["gain"] < 0]
+        return _Changes(True, rows, better, worse, {})
+    rows = scores.changed_answers(ids, gold, before, after)
+    corrected = [row for row in rows if row["after"] == row["gold"]]
+    spoiled = [row for row in rows if row["after"] != row["gold"]]
+    counts = {
+        "items": len(ids),
+        "changed": len(rows),
+        "corrected": len(corrected),
+        "new_true_positives": sum(row["gold"] for row in corrected),
+        "spoiled": len(spoiled),
+        "new_false_positives": sum(1 - row["gold"] for row in spoiled),
+    }
+    return _Changes(False, rows, corrected, spoiled, counts)
 
 
 def _texts_of(items: Any) -> dict[str, str]:
-    """The texts of pairs and words in context, by id of the item."""
+    """Return the texts of pairs and words in context, by id of the item."""
     texts = {}
     for item in getattr(items, "occurrences", items):
         sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
@@ -369,20 +428,22 @@ def curves(
         raise UsageError(
             f"{x} is not positive in some results, so it has no logarithm", "Leave --log out."
         )
-    rows = [
-        {
-            "encoder": str(curve.spec),
-            "task": curve.task,
-            "protocol": curve.protocol,
-            "metric": curve.metric,
-            x: int(point["x"]) if point["x"].is_integer() else point["x"],
-            "mean": point["mean"],
-            "sd": point["sd"],
-            "seeds": point["n"],
-        }
-        for curve in series
-        for point in curve.points
-    ]
+    rows = []
+    for curve in series:
+        for point in curve.points:
+            value = point["x"]
+            rows.append(
+                {
+                    "encoder": str(curve.spec),
+                    "task": curve.task,
+                    "protocol": curve.protocol,
+                    "metric": curve.metric,
+                    x: int(value) if value.is_integer() else value,
+                    "mean": point["mean"],
+                    "sd": point["sd"],
+                    "seeds": point["n"],
+                }
+            )
     document = {"x": x, "folders": [str(folder) for folder in folders]}
     draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
     titles = dict.fromkeys(task_title(curve.task, plugins) for curve in series)
@@ -391,78 +452,80 @@ def curves(
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     """Count the words of a task in each frequency bucket, beside the scores after tuning on each."""
-    task, plugins = study.task, study.plugins
+    task = study.task
+    plugins = study.plugins
     inputs = plugins.tasks[task].inputs(study.items)
     folders = [*map(Path, results)] or [study.folders.results.root]
-    series = []
-    if (
-        results or folders[0].is_dir()
-    ):  # the default folder may be missing: counting words needs no results
-        series = scores.curves_over(
-            _results(study, folders, [task]), "corpus", scores.bucket, least=1
-        )
-    corpora = [
+    series: list[Series] = []
+    # The default folder may be missing: counting words needs no results.
+    if results or folders[0].is_dir():
+        stored = _results(study, folders, [task])
+        series = scores.curves_over(stored, "corpus", scores.bucket, least=1)
+    buckets = [
         (entry.name, entry.value.generate())
         for entry in plugins.corpora
         if scores.bounds(entry.name)
     ]
-    rows = scores.count_words([item.text for item in inputs], corpora)
+    rows = scores.count_words([item.text for item in inputs], buckets)
     if not series:
         study.reporter.note(
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
             f"{rows[0]['corpus']} ... -t {task}"
         )
-    document = {
-        "task": task,
-        "words": {"outside": 1 - sum(row["share"] for row in rows)},
-        "series": series,
-    }
+    share_outside = 1 - sum(row["share"] for row in rows)
+    document = {"task": task, "words": {"outside": share_outside}, "series": series}
     labelled = _labelled(series, plugins)
     for row in rows:
+        middle = scores.middle(row["corpus"]) or 0.0
         for label, curve in labelled.items():
-            point = curve.at(scores.middle(row["corpus"]) or 0.0)
-            row |= {label: point["mean"], f"{label} sd": point["sd"]}
+            point = curve.at(middle)
+            row[label] = point["mean"]
+            row[f"{label} sd"] = point["sd"]
     draw = partial(figures.frequency_figure, rows, labelled)
     return Analysis(f"frequency-{task}", rows, document, draw, title=study.title)
 
 
 def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
-    """The results in folders on some tasks (empty: all), all of the same computation."""
+    """Return the results in folders on some tasks (empty: all), all of the same computation."""
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
                 f"there is no folder {folder} with results", "Make some: mirrorbench run"
             )
-    names = expand_tasks(tasks, study.plugins)
-    read = [
-        result
-        for folder in folders
-        for result in read_results(folder)
-        if not names or result.task in names
-    ]
-    chosen, remarks = newest(
-        without_repeats(read), f"mirrorbench leaderboard {' '.join(map(str, folders))} says how"
+    task_names = expand_tasks(tasks, study.plugins)
+    stored = []
+    for folder in folders:
+        for result in read_results(folder):
+            if not task_names or result.task in task_names:
+                stored.append(result)
+    folder_names = " ".join(map(str, folders))
+    results, remarks = newest(
+        without_repeats(stored), f"mirrorbench leaderboard {folder_names} says how"
     )
     for remark in remarks:
         study.reporter.note(remark)
-    return chosen
+    return results
 
 
 def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
-    """Curves by label: the encoder, and task, metric and protocol if there are several."""
+    """Return curves by label: the encoder, and task, metric and protocol if there are several."""
     several_tasks = len({curve.task for curve in series}) > 1
     several_protocols = len({curve.protocol for curve in series}) > 1
     several_metrics = len({curve.metric for curve in series}) > 1
     labelled: dict[str, Series] = {}
     for curve in series:
-        name = row_label(curve.spec, plugins)
+        label = row_label(curve.spec, plugins)
         if several_tasks:
-            name += f", {plugins.tasks[curve.task].title if curve.task in plugins.tasks else curve.task}"
+            task = plugins.tasks[curve.task].title if curve.task in plugins.tasks else curve.task
+            label += f", {task}"
         if several_metrics:
-            name += f": {curve.metric.replace('_', ' ')}"
+            label += f": {curve.metric.replace('_', ' ')}"
         if several_protocols:
-            name += f" [{curve.protocol}]"
-        labelled[name if name not in labelled else f"{curve.spec}, {curve.task}"] = curve
+            label += f" [{curve.protocol}]"
+        # Specs that differ can have one label.
+        if label in labelled:
+            label = f"{curve.spec}, {curve.task}"
+        labelled[label] = curve
     return labelled
 
 
@@ -484,14 +547,17 @@ def analyze(
     for option in options:
         if option not in ANALYSES[name]:
             raise unknown_name(f"option of the analysis {name}", option, list(ANALYSES[name]))
-    given = {**ANALYSES[name], **options}
-    of_study = {option: given.pop(option) for option in STUDY_OPTIONS if option in given}
-    study = Study(plugins, folders, compute, reporter, **of_study)
-    return run_analysis(study, name, given)
+    analysis_options = {**ANALYSES[name], **options}
+    study_options = {}
+    for option in STUDY_OPTIONS:
+        if option in analysis_options:
+            study_options[option] = analysis_options.pop(option)
+    study = Study(plugins, folders, compute, reporter, **study_options)
+    return run_analysis(study, name, analysis_options)
 
 
 def run_analysis(study: Study, name: str, options: dict[str, Any]) -> Analysis:
-    """Run an analysis of a study; ``options`` are all that the analysis has beside ``STUDY_OPTIONS``."""
+    """Run an analysis of a study; ``options`` are all options of the analysis beside ``STUDY_OPTIONS``."""
     try:
         analysis: Analysis = globals()[name](study, **options)
     except NothingAnalysedError:
