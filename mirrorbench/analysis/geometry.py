@@ -38,29 +38,35 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
     rows = np.asarray(vectors, dtype=np.float64)
     if rows.ndim != 2 or 0 in rows.shape:
         raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
+    n_vectors, n_dimensions = rows.shape
     log_score = log_isotropy(rows)
-    by_row = log_sums(rows, directions(rows).T, signs=(1,))
+    log_sums_by_row = log_sums(rows, directions(rows).T, signs=(1,))
+    log_row_score = log_sums_by_row.min() - log_sums_by_row.max()
+    mean_vector = rows.mean(axis=0)
     return {
-        "n": len(rows),
-        "dimensions": rows.shape[1],
+        "n": n_vectors,
+        "dimensions": n_dimensions,
         "isotropy": float(np.exp(log_score)),
         "log_isotropy": log_score,
-        "row_isotropy": float(np.exp(by_row.min() - by_row.max())),
-        "mean_vector_norm": float(np.linalg.norm(rows.mean(axis=0))),
-        "mean_cosine": mean_cosine(rows) if len(rows) > 1 else None,
+        "row_isotropy": float(np.exp(log_row_score)),
+        "mean_vector_norm": float(np.linalg.norm(mean_vector)),
+        "mean_cosine": mean_cosine(rows) if n_vectors > 1 else None,
     }
 
 
 def mean_cosine(vectors: NDArray[Any]) -> float:
     """Average the cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
     rows = unit(vectors)
-    total = float(np.square(rows.sum(axis=0)).sum()) - float(np.square(rows).sum())
-    return total / (len(rows) * (len(rows) - 1))
+    # The squared length of the sum is the sum of all dot products, those of each vector with itself included.
+    all_products = float(np.square(rows.sum(axis=0)).sum())
+    products_with_itself = float(np.square(rows).sum())
+    n_pairs = len(rows) * (len(rows) - 1)
+    return (all_products - products_with_itself) / n_pairs
 
 
 METHODS = ("tsne", "pca", "umap")
 EXAMPLES = files("mirrorbench.analysis") / "senses.tsv"
-"""File of our own sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
+"""File of sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
 EXAMPLE_WORDS = ("spring", "summer")
 _NEIGHBOURS = 15
 
@@ -124,30 +130,33 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
 def own_examples(word: str) -> SenseExamples:
     """Return the contexts inside the package of one of ``EXAMPLE_WORDS``."""
     if word not in EXAMPLE_WORDS:
-        problem = f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}"
         raise UsageError(
-            problem, f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE"
+            f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}",
+            f"Take --task wsd --word {word}, or bring contexts of your own: --texts FILE",
         )
-    read = read_examples()
-    own = [
-        n for n, item in enumerate(read.inputs) if item.text[slice(*item.spans[0])].lower() == word
-    ]
-    return SenseExamples(
-        tuple(read.inputs[n] for n in own), tuple(read.senses[n] for n in own), read.source
-    )
+    examples = read_examples()
+    inputs = []
+    senses = []
+    for item, sense in zip(examples.inputs, examples.senses, strict=True):
+        start, end = item.spans[0]
+        if item.text[start:end].lower() == word:
+            inputs.append(item)
+            senses.append(sense)
+    return SenseExamples(tuple(inputs), tuple(senses), examples.source)
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; by default our own."""
-    if file and not os.path.isfile(
-        file
-    ):  # unlike Path.is_file, does not raise for a name that is too long
+    """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; default: ``EXAMPLES``."""
+    # Unlike Path.is_file, os.path.isfile does not raise for a name that is too long.
+    if file and not os.path.isfile(file):
         raise UsageError(
             f"there is no file {file}", "Each line holds a sense, a tab, and a <t>marked</t> text."
         )
     name = file or "examples inside the package"
-    inputs, senses = [], []
-    for number, line in enumerate(read_lines(Path(file or str(EXAMPLES))), start=1):
+    inputs = []
+    senses = []
+    lines = read_lines(Path(file or str(EXAMPLES)))
+    for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         sense, tab, marked = line.partition("\t")
@@ -163,12 +172,16 @@ def read_examples(file: str = "") -> SenseExamples:
 
 
 def task_examples(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
-    """Return the contexts of a word in a task, with the sense of each; our own for a task without senses (``None``)."""
+    """Return the contexts of a word in a task, with the sense of each.
+
+    A task without senses (``None``) gives the contexts inside the package.
+    """
     if senses is None:
         return own_examples(word)
-    if (n := len(set(senses.values()))) < 2:
+    n_senses = len(set(senses.values()))
+    if n_senses < 2:
         raise UsageError(
-            f"{task} has {n} senses of {word!r} with contexts; two are needed",
+            f"{task} has {n_senses} senses of {word!r} with contexts; two are needed",
             "Write the lemma in small letters, or bring contexts of your own: --texts FILE",
         )
     return SenseExamples(tuple(senses), tuple(senses.values()), task)

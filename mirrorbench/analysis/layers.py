@@ -20,10 +20,12 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.vectors import unit
 from mirrorbench.training.held_out import log_isotropy
 
-WORD_SAMPLES, SAMPLE_SIZE = 5, 200
-"""Random samples of words, and words in each (MirrorWiC, section 5.3)."""
-TOP = 4
-"""Number of last layers that represent a model: those that MirrorWiC tunes, and that its Figure 2 marks."""
+WORD_SAMPLES = 5
+"""Number of random samples of words (MirrorWiC, section 5.3)."""
+SAMPLE_SIZE = 200
+"""Number of words in each sample."""
+TOP_LAYERS = 4
+"""Number of last layers that represent a model: those that MirrorWiC tunes and its Figure 2 marks."""
 _WORD = re.compile(r"\w+(?:[-'’]\w+)*")
 
 Rows = NDArray[np.int64]
@@ -38,21 +40,24 @@ class Sentence:
 
 
 def words_in(texts: Iterable[str]) -> list[Sentence]:
-    """Split sentences into words (letters, digits, inner hyphens, apostrophes); those of one word are left out."""
-    numbers: dict[str, int] = {}
+    """Split sentences into words (letters, digits, inner hyphens, apostrophes); leave out those of one word."""
+    form_indices: dict[str, int] = {}
     sentences = []
     for text in texts:
-        words = list(_WORD.finditer(text))
-        if len(words) > 1:
-            forms = [numbers.setdefault(word[0].lower(), len(numbers)) for word in words]
-            sentences.append(
-                Sentence(tuple(TextInput(text, (word.span(),)) for word in words), np.array(forms))
-            )
+        matches = list(_WORD.finditer(text))
+        if len(matches) < 2:
+            continue
+        words = tuple(TextInput(text, (match.span(),)) for match in matches)
+        forms = [form_indices.setdefault(match[0].lower(), len(form_indices)) for match in matches]
+        sentences.append(Sentence(words, np.array(forms)))
     return sentences
 
 
 def draw_samples(n: int, size: int, samples: int, seed: int) -> list[Rows]:
-    """Draw random samples of ``size`` of n indices, without repeats, in rising order; one of all n if n <= size."""
+    """Draw random samples of ``size`` of n indices, without repeats, in rising order.
+
+    If n <= size, or for size 0, return a single sample with all n.
+    """
     if not 0 < size < n:
         return [np.arange(n)]
     rng = np.random.default_rng(seed)
@@ -71,34 +76,37 @@ class LayerSums:
         self.sentences = sentences
         n_forms = 1 + max(chain.from_iterable(sentence.forms.tolist() for sentence in sentences))
         self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
-        drawn = np.unique(np.concatenate(self.word_samples))
+        sampled_forms = np.unique(np.concatenate(self.word_samples))
+        # Row of each word form in the sums of words; -1: in no sample.
         self._slots = np.full(n_forms, -1)
-        self._slots[drawn] = np.arange(len(drawn))
-        self._contexts = np.zeros(len(drawn), dtype=np.int64)
-        self._read = np.zeros(len(sentences), dtype=bool)
-        self._words: NDArray[Any]
-        self._means: NDArray[Any]
-        self._intra: NDArray[Any]
-        self._words = self._means = self._intra = np.empty(0)
+        self._slots[sampled_forms] = np.arange(len(sampled_forms))
+        self._contexts = np.zeros(len(sampled_forms), dtype=np.int64)
+        self._added = np.zeros(len(sentences), dtype=bool)
+        # Arrays by layer; the first sentence that is added gives their shapes.
+        self._word_sums: NDArray[Any] = np.empty(0)
+        self._sentence_means: NDArray[Any] = np.empty(0)
+        self._intra_similarities: NDArray[Any] = np.empty(0)
 
     def add(self, sentence: int, vectors: NDArray[Any]) -> None:
         """Add the vectors of a sentence's words, shape (layers, words, dimensions)."""
         rows = vectors.astype(np.float64)
         layers, _, dimensions = rows.shape
-        if not self._means.size:
-            self._means = np.zeros(
-                (layers, len(self.sentences), dimensions), dtype=np.float32
-            )  # the largest of all
-            self._intra = np.zeros((layers, len(self.sentences)))
-            self._words = np.zeros((layers, len(self._contexts), dimensions))
-        centres = rows.mean(axis=1)
-        self._means[:, sentence] = centres
-        self._intra[:, sentence] = np.einsum("lwd,ld->lw", unit(rows), unit(centres)).mean(axis=1)
+        if not self._sentence_means.size:
+            n_sentences = len(self.sentences)
+            # float32, since this is the largest array.
+            self._sentence_means = np.zeros((layers, n_sentences, dimensions), dtype=np.float32)
+            self._intra_similarities = np.zeros((layers, n_sentences))
+            self._word_sums = np.zeros((layers, len(self._contexts), dimensions))
+        means = rows.mean(axis=1)
+        self._sentence_means[:, sentence] = means
+        cosines = np.einsum("lwd,ld->lw", unit(rows), unit(means))
+        self._intra_similarities[:, sentence] = cosines.mean(axis=1)
         slots = self._slots[self.sentences[sentence].forms]
         for word in np.flatnonzero(slots >= 0):
-            self._words[:, slots[word]] += rows[:, word]
-            self._contexts[slots[word]] += 1
-        self._read[sentence] = True
+            slot = slots[word]
+            self._word_sums[:, slot] += rows[:, word]
+            self._contexts[slot] += 1
+        self._added[sentence] = True
 
     def measure(
         self, samples: Sequence[Rows], scores: Sequence[float | None]
@@ -110,28 +118,31 @@ class LayerSums:
         samples of words (2e, 2f); ``intra_similarity`` is the average cosine of a sentence's words with their mean
         vector, and ``adjusted_intra_similarity`` the same minus ``random_similarity`` (2g, 2h).
         """
-        kept = [sample[self._read[sample]] for sample in samples]
-        known = self._contexts > 0
-        drawn = [
-            slots[known[slots]] for slots in (self._slots[forms] for forms in self.word_samples)
-        ]
+        # Sentences and words that were never added are left out of their samples.
+        sentence_samples = [sample[self._added[sample]] for sample in samples]
+        slot_samples = []
+        for forms in self.word_samples:
+            slots = self._slots[forms]
+            slot_samples.append(slots[self._contexts[slots] > 0])
         with np.errstate(invalid="ignore"):
-            words = self._words / self._contexts[:, None]
+            word_means = self._word_sums / self._contexts[:, None]
         rows = []
         for layer, score in enumerate(scores):
-            isotropy = [log_isotropy(self._means[layer, sample]) for sample in kept]
-            random = [mean_cosine(words[layer, slots]) for slots in drawn]
-            intra = float(self._intra[layer, self._read].mean())
+            sentence_means = self._sentence_means[layer]
+            isotropies = [log_isotropy(sentence_means[sample]) for sample in sentence_samples]
+            similarities = [mean_cosine(word_means[layer, slots]) for slots in slot_samples]
+            random_similarity = float(np.mean(similarities))
+            intra_similarity = float(self._intra_similarities[layer, self._added].mean())
             rows.append(
                 {
                     "layer": layer,
                     "score": score,
-                    "log_isotropy": float(np.mean(isotropy)),
-                    "log_isotropy_sd": _deviation(isotropy),
-                    "random_similarity": float(np.mean(random)),
-                    "random_sd": _deviation(random),
-                    "intra_similarity": intra,
-                    "adjusted_intra_similarity": intra - float(np.mean(random)),
+                    "log_isotropy": float(np.mean(isotropies)),
+                    "log_isotropy_sd": _deviation(isotropies),
+                    "random_similarity": random_similarity,
+                    "random_sd": _deviation(similarities),
+                    "intra_similarity": intra_similarity,
+                    "adjusted_intra_similarity": intra_similarity - random_similarity,
                 }
             )
         return rows
@@ -141,12 +152,13 @@ class LayerSums:
         """Number of words of the added sentences."""
         return sum(
             len(sentence.words)
-            for sentence, read in zip(self.sentences, self._read, strict=True)
-            if read
+            for sentence, added in zip(self.sentences, self._added, strict=True)
+            if added
         )
 
 
 def _deviation(values: Sequence[float]) -> float | None:
+    """Return the sample standard deviation; ``None`` for a single value."""
     return float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
@@ -160,6 +172,6 @@ def top_layer_means(rows: Sequence[dict[str, Any]]) -> dict[str, float | None]:
         "intra_similarity",
         "adjusted_intra_similarity",
     ):
-        values = [row[name] for row in rows[-TOP:]]
+        values = [row[name] for row in rows[-TOP_LAYERS:]]
         means[name] = None if None in values else float(np.mean(values))
     return means

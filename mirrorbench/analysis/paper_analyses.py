@@ -37,79 +37,91 @@ def measure(
     reporter: Reporter,
 ) -> Outcome:
     """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
-    results, failures, computed = [], dict[Failure, None](), 0
-    studies = [
-        Study(
-            plugins,
-            folders,
-            compute,
-            reporter,
-            (spec,),
-            asked.task,
-            asked.corpus,
-            seed,
-            protocol,
-        )
-        for spec in specs
-        for seed in range(seeds)
-    ]
-    cells = [
-        (study, cell) for study in studies for cell in study.plan.cells if cell.seed == study.seed
-    ]
-    failures |= dict.fromkeys(failure for study in studies for failure in study.failures)
+    # Each failure once, in order.
+    failures: dict[Failure, None] = {}
+    cells = []
+    for spec in specs:
+        for seed in range(seeds):
+            study = Study(
+                plugins,
+                folders,
+                compute,
+                reporter,
+                (spec,),
+                asked.task,
+                asked.corpus,
+                seed,
+                protocol,
+            )
+            # An untuned encoder has seed 0 in every study, so only the first study measures it.
+            cells += [(study, cell) for cell in study.plan.cells if cell.seed == seed]
+            failures |= dict.fromkeys(study.failures)
     reporter.begin(len(cells))
+    results = []
+    computed = 0
     for study, cell in cells:
         try:
-            result, stored = _measured(study, cell, asked)
+            result, stored = _measure_cell(study, cell, asked)
         except Exception as error:  # of a plugin too; the other encoders go on
-            failures[Failure.of(error, cell.spec, asked.task_name, cell.seed)] = None
-            reporter.failure(Failure.of(error, cell.spec, asked.task_name, cell.seed))
+            failure = Failure.of(error, cell.spec, asked.task_name, cell.seed)
+            failures[failure] = None
+            reporter.failure(failure)
             continue
         failures |= dict.fromkeys(study.failures)
-        if result:
-            results.append(result)
-            computed += not stored
-            reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
+        if result is None:
+            continue
+        results.append(result)
+        if not stored:
+            computed += 1
+        reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
     return Outcome(tuple(results), tuple(failures), computed)
 
 
-def _measured(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
-    """The result of one encoder (``None`` if it failed), and whether it was stored before."""
+def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
+    """Return the result of one encoder (``None`` if it failed), and whether it was stored before."""
     options = {**ANALYSES[asked.name], **asked.options}
-    given = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
-    cell = replace(cell, task=asked.task_name, data=(*cell.data, *_identity(study, given)))
+    options = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
+    identity = _identity(study, options)
+    cell = replace(cell, task=asked.task_name, data=(*cell.data, *identity))
     store = study.folders.results.analyses
-    if stored := store.find(cell):
+    stored = store.find(cell)
+    if stored:
         return store.restore(cell, stored), True
     started = time.perf_counter()
-    for values in analyses.run_analysis(study, asked.name, given).values.values():
-        result = _result(cell, values, asked.value, time.perf_counter() - started, study.compute)
-        return store.write(cell, result, _NO_ITEMS), False
-    return None, False
+    analysis = analyses.run_analysis(study, asked.name, options)
+    seconds = time.perf_counter() - started
+    if not analysis.values:
+        return None, False
+    values = next(iter(analysis.values.values()))
+    result = _result(cell, values, asked.value, seconds, study.compute)
+    return store.write(cell, result, _NO_ITEMS), False
 
 
-def _identity(study: Study, given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The options, and a checksum of the texts, as part of a result's identity."""
-    options = tuple(
-        (f"option {name}", str(value)) for name, value in given.items() if name != "texts"
-    )
+def _identity(study: Study, options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the options, and a checksum of the texts, as part of a result's identity."""
+    identity = [
+        (f"option {name}", str(value)) for name, value in options.items() if name != "texts"
+    ]
     inputs: Sequence[TextInput] = ()
-    if "word" in given:
-        inputs = analyses.sense_examples(study, given["word"], given["texts"]).inputs
-    elif "texts" in given:
-        inputs = study.texts(given["texts"])[0]
-    return (*options, ("texts", described("", inputs)["sha256"]))
+    if "word" in options:
+        inputs = analyses.sense_examples(study, options["word"], options["texts"]).inputs
+    elif "texts" in options:
+        inputs, _ = study.texts(options["texts"])
+    checksum = described("", inputs)["sha256"]
+    return (*identity, ("texts", checksum))
 
 
 def _result(
     cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, compute: Compute
 ) -> Result:
-    metrics = {
-        name: None if value is None else float(value)
-        for name, value in values.items()
-        if name != "n"
-    }
-    pooling = cell.pooling
+    """Make the result of an analysis, with the value named ``main`` as its main score."""
+    metrics: dict[str, float | None] = {}
+    for name, value in values.items():
+        if name != "n":
+            metrics[name] = None if value is None else float(value)
+    encoder: dict[str, Any] = {"weights": cell.model.weights, "revision": cell.spec.revision}
+    if cell.pooling:
+        encoder |= cell.pooling.to_json()
     return Result(
         cell=cell.to_json(),
         cell_id=cell.id,
@@ -120,8 +132,7 @@ def _result(
         coverage=1.0,
         seconds={"analyse": round(seconds, 4)},
         data={"version": cell.task_version, "files": dict(cell.data)},
-        encoder={"weights": cell.model.weights, "revision": cell.spec.revision}
-        | (pooling.to_json() if pooling else {}),
+        encoder=encoder,
         environment=describe_environment(compute.device),
         created=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -13,7 +13,7 @@ import re
 import statistics
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,8 @@ from mirrorbench.storage.results import Result
 from mirrorbench.tasks.metrics import auc, roc_points
 from mirrorbench.tasks.thresholds import exact_threshold
 
-FEWEST, MOST = 12, 40
+FEWEST_BINS = 12
+MOST_BINS = 40
 """Limits of the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
 GRADES = ("low", "middle", "high")
 """Bands of graded judgements: thirds of the gold range."""
@@ -40,7 +41,8 @@ def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]
     Graded judgements are cut into ``GRADES``. ``ValueError`` if all judgements are equal.
     """
     values = np.asarray(gold, dtype=np.float64)
-    low, high = values.min(), values.max()
+    low = values.min()
+    high = values.max()
     if low == high:
         raise ValueError("all pairs have the same judgement")
     if set(np.unique(values)) <= {0.0, 1.0}:
@@ -51,9 +53,11 @@ def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]
 
 def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
     """Return histogram edges over the cosines of all encoders, so that their histograms are comparable."""
-    low, high = min(float(c.min()) for c in cosines), max(float(c.max()) for c in cosines)
+    low = min(float(array.min()) for array in cosines)
+    high = max(float(array.max()) for array in cosines)
     margin = 0.01 * max(high - low, 1e-6)
-    bins = int(np.clip(round(2 * max(len(c) for c in cosines) ** (1 / 3)), FEWEST, MOST))
+    n_pairs = max(len(array) for array in cosines)
+    bins = int(np.clip(round(2 * n_pairs ** (1 / 3)), FEWEST_BINS, MOST_BINS))
     edges: NDArray[np.float64] = np.linspace(low - margin, high + margin, bins + 1)
     return edges
 
@@ -64,21 +68,27 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
     ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
     share of cases in which a pair of the highest band scores above one of the lowest.
     """
-    cosines, (names, band_of_pair) = predictions["scores"], judgement_bands(predictions["gold"])
+    cosines = predictions["scores"]
+    names, band_of_pair = judgement_bands(predictions["gold"])
     bands: list[dict[str, Any]] = []
     for index, name in enumerate(names):
-        own = cosines[band_of_pair == index]
-        if len(own):
-            sd = float(own.std(ddof=1)) if len(own) > 1 else None
-            density = np.histogram(own, edges, density=True)[0]
-            numbers = {
-                "n": len(own),
-                "mean": float(own.mean()),
+        band_cosines = cosines[band_of_pair == index]
+        if len(band_cosines) == 0:
+            continue
+        sd = float(band_cosines.std(ddof=1)) if len(band_cosines) > 1 else None
+        density, _ = np.histogram(band_cosines, edges, density=True)
+        bands.append(
+            {
+                "name": name,
+                "n": len(band_cosines),
+                "mean": float(band_cosines.mean()),
                 "sd": sd,
-                "median": float(np.median(own)),
+                "median": float(np.median(band_cosines)),
+                "density": density,
             }
-            bands.append({"name": name, **numbers, "density": density})
-    overlap = float((np.minimum(bands[0]["density"], bands[-1]["density"]) * np.diff(edges)).sum())
+        )
+    shared_density = np.minimum(bands[0]["density"], bands[-1]["density"])
+    overlap = float((shared_density * np.diff(edges)).sum())
     extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
     area = auc(cosines[extreme], band_of_pair[extreme] > 0)
     return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
@@ -86,18 +96,20 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
 
 def roc_curve(predictions: Arrays) -> dict[str, Any]:
     """Return the ROC curve of predictions, stored or computed; items of unknown gold (NaN) are left out."""
-    scores, gold = predictions["scores"], predictions["gold"]
-    scores, gold = scores[~np.isnan(gold)], gold[~np.isnan(gold)]
+    labelled = ~np.isnan(predictions["gold"])
+    scores = predictions["scores"][labelled]
+    gold = predictions["gold"][labelled]
     if set(np.unique(gold)) != {0.0, 1.0}:
         raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
     points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
+    positives = int(gold.sum())
     return {
         "fpr": points["roc_fpr"],
         "tpr": points["roc_tpr"],
         "threshold": points["roc_thresholds"],
         "auc": auc(scores, gold),
-        "positives": int(gold.sum()),
-        "negatives": len(gold) - int(gold.sum()),
+        "positives": positives,
+        "negatives": len(gold) - positives,
     }
 
 
@@ -107,16 +119,18 @@ def answers(predictions: Arrays, threshold: float | None = None) -> Answers | No
     The threshold is that of the task if it stored decisions, 0.5 if scores are hits (1) and misses (0), and otherwise
     the one with the best accuracy on the same items.
     """
-    scores, gold = predictions["scores"], predictions["gold"]
-    known = ~np.isnan(gold)
+    scores = predictions["scores"]
+    gold = predictions["gold"]
     if "predictions" in predictions and threshold is not None:
         return predictions["predictions"].astype(np.int64), scores - threshold
-    if set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all()):
+    scores_are_hits = set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all())
+    if scores_are_hits:
         return scores.astype(np.int64), scores - 0.5
-    if set(np.unique(gold[known])) != {0.0, 1.0}:
+    labelled = ~np.isnan(gold)
+    if set(np.unique(gold[labelled])) != {0.0, 1.0}:
         return None
-    cut = exact_threshold(scores[known], gold[known])
-    return (scores > cut).astype(np.int64), scores - cut
+    best_threshold = exact_threshold(scores[labelled], gold[labelled])
+    return (scores > best_threshold).astype(np.int64), scores - best_threshold
 
 
 def changed_answers(
@@ -126,12 +140,17 @@ def changed_answers(
 
     Scores are relative to each encoder's threshold; the paper's are "isotropy-adjusted" by random-word similarity.
     """
-    names = ("id", "gold", "before", "after", "score_before", "score_after")
-    arrays = (np.asarray(gold, dtype=np.int64), before[0], after[0], before[1], after[1])
-    rows = [
-        dict(zip(names, row, strict=True))
-        for row in zip(ids, *(a.tolist() for a in arrays), strict=True)
-    ]
+    answers_before, scores_before = before
+    answers_after, scores_after = after
+    columns = {
+        "id": ids,
+        "gold": np.asarray(gold, dtype=np.int64).tolist(),
+        "before": answers_before.tolist(),
+        "after": answers_after.tolist(),
+        "score_before": scores_before.tolist(),
+        "score_after": scores_after.tolist(),
+    }
+    rows = [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
     changed = [row for row in rows if row["before"] != row["after"]]
     return sorted(changed, key=lambda row: -abs(row["score_after"] - row["score_before"]))
 
@@ -145,17 +164,24 @@ def shifted_ranks(
     """
     from scipy.stats import rankdata
 
-    ranks = [((rankdata(values) - 1) / (len(ids) - 1)).tolist() for values in (gold, before, after)]
-    rows = [
-        {
-            "id": item,
-            "gold_rank": g,
-            "rank_before": b,
-            "rank_after": a,
-            "gain": abs(b - g) - abs(a - g),
-        }
-        for item, g, b, a in zip(ids, *ranks, strict=True)
-    ]
+    def ranks_of(values: ArrayLike) -> list[float]:
+        ranks: list[float] = ((rankdata(values) - 1) / (len(ids) - 1)).tolist()
+        return ranks
+
+    ranks = zip(ids, ranks_of(gold), ranks_of(before), ranks_of(after), strict=True)
+    rows = []
+    for item, gold_rank, rank_before, rank_after in ranks:
+        error_before = abs(rank_before - gold_rank)
+        error_after = abs(rank_after - gold_rank)
+        rows.append(
+            {
+                "id": item,
+                "gold_rank": gold_rank,
+                "rank_before": rank_before,
+                "rank_after": rank_after,
+                "gain": error_before - error_after,
+            }
+        )
     return sorted(rows, key=lambda row: -abs(row["gain"]))
 
 
@@ -164,7 +190,7 @@ _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The curve of one encoder on one task; ``spec`` has no key that varies.
+    """The curve of one encoder on one task; ``spec`` is without the key that varies.
 
     ``points`` by rising ``x`` have ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
     """
@@ -177,7 +203,10 @@ class Series:
 
     def at(self, x: float) -> dict[str, Any]:
         """Return the point at ``x``, or one whose mean and deviation are ``None``."""
-        return next((point for point in self.points if point["x"] == x), {"mean": None, "sd": None})
+        for point in self.points:
+            if point["x"] == x:
+                return point
+        return {"mean": None, "sd": None}
 
 
 def setting(result: Result, key: str) -> float | None:
@@ -185,16 +214,22 @@ def setting(result: Result, key: str) -> float | None:
 
     ``corpus_size`` is the number of strings in the tuning corpus of the result.
     """
-    recipe, corpus = result.cell.get("recipe") or {"augment": {}}, result.cell.get("corpus")
+    recipe = result.cell.get("recipe")
+    corpus = result.cell.get("corpus")
     if key == "corpus_size":
-        return float(corpus["n"]) if corpus and result.cell.get("recipe") else None
-    value = recipe.get(key, recipe["augment"].get(key, parse_spec(result.spec).get(key)))
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+        return float(corpus["n"]) if corpus and recipe else None
+    value = parse_spec(result.spec).get(key)
+    if recipe:
+        # The recipe has the values of presets too.
+        value = recipe.get(key, recipe["augment"].get(key, value))
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if is_number else None
 
 
 def bucket(result: Result, key: str = "corpus") -> float | None:
     """Return the middle rank, in thousands, of the frequency bucket that was the tuning corpus."""
-    return middle((result.cell.get(key) or {}).get("name", ""))
+    corpus = result.cell.get(key) or {}
+    return middle(corpus.get("name", ""))
 
 
 def curves_over(
@@ -207,26 +242,27 @@ def curves_over(
 
     Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
     """
+    # Scores by curve, x and seed.
     curves: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
-        x, y = x_of(result, key), result.main_score
-        if x is not None and y is not None:
-            spec = parse_spec(result.spec)
-            spec = EncoderSpec(
-                spec.backbone,
-                spec.revision,
-                spec.method,
-                tuple(p for p in spec.params if p[0] != key),
-            )
-            name = (spec, result.task, result.main_metric, result.protocol)
-            curves.setdefault(name, defaultdict(dict))[x][result.seed] = y
-    return [
-        Series(
-            *name, tuple(_point(x, list(scores.values())) for x, scores in sorted(values.items()))
-        )
-        for name, values in curves.items()
-        if len(values) >= least
-    ]
+        x = x_of(result, key)
+        score = result.main_score
+        if x is None or score is None:
+            continue
+        spec = parse_spec(result.spec)
+        other_params = tuple((name, value) for name, value in spec.params if name != key)
+        spec = replace(spec, params=other_params)
+        curve = (spec, result.task, result.main_metric, result.protocol)
+        scores_by_x = curves.setdefault(curve, defaultdict(dict))
+        scores_by_x[x][result.seed] = score
+    series = []
+    for (spec, task, metric, protocol), scores_by_x in curves.items():
+        if len(scores_by_x) >= least:
+            points = [
+                _point(x, list(by_seed.values())) for x, by_seed in sorted(scores_by_x.items())
+            ]
+            series.append(Series(spec, task, metric, protocol, tuple(points)))
+    return series
 
 
 def _point(x: float, scores: list[float]) -> dict[str, Any]:
@@ -250,11 +286,13 @@ def count_words(
     words: Iterable[str], buckets: Iterable[tuple[str, Sequence[str]]]
 ) -> list[dict[str, Any]]:
     """Count a task's distinct words in each corpus (name and words), case ignored; ``share`` is of all its words."""
-    own = {word.lower() for word in words}
-    counts = {
-        corpus: len(own & {member.lower() for member in members}) for corpus, members in buckets
-    }
-    return [
-        {"corpus": name, "words": n, "share": n / len(own) if own else 0.0}
-        for name, n in counts.items()
-    ]
+    task_words = {word.lower() for word in words}
+    counts = {}
+    for corpus, members in buckets:
+        bucket_words = {member.lower() for member in members}
+        counts[corpus] = len(task_words & bucket_words)
+    rows = []
+    for corpus, n in counts.items():
+        share = n / len(task_words) if task_words else 0.0
+        rows.append({"corpus": corpus, "words": n, "share": share})
+    return rows

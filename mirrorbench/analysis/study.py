@@ -78,9 +78,9 @@ class Study:
     def plan(self) -> Plan:
         """Plan with one cell for each encoder."""
         specs = as_specs(self.encoders)
-        names = {as_spec(text): text for text in as_texts(self.encoders)}
+        typed_names = {as_spec(text): text for text in as_texts(self.encoders)}
         request = Request(
-            specs, (self.task,), (self.seed,), self.corpus, self.protocol, names=names
+            specs, (self.task,), (self.seed,), self.corpus, self.protocol, names=typed_names
         )
         plan = make_plan([request], self.plugins, self.folders, self.compute, self.reporter)
         self.failures += plan.failures
@@ -102,17 +102,20 @@ class Study:
 
     def describe(self) -> dict[str, Any]:
         """Return task, seed, protocol and encoders, for the JSON file."""
-        encoders = [
-            {
-                "encoder": self.label(cell.spec),
-                "spec": str(cell.spec),
-                "weights": cell.model.key,
-                "corpus": cell.model.corpus.name if cell.model.corpus else None,
-                "readout": cell.pooling.identity if cell.pooling else None,
-                "precision": cell.precision,
-            }
-            for cell in self.plan.cells
-        ]
+        encoders = []
+        for cell in self.plan.cells:
+            corpus = cell.model.corpus
+            pooling = cell.pooling
+            encoders.append(
+                {
+                    "encoder": self.label(cell.spec),
+                    "spec": str(cell.spec),
+                    "weights": cell.model.key,
+                    "corpus": corpus.name if corpus else None,
+                    "readout": pooling.identity if pooling else None,
+                    "precision": cell.precision,
+                }
+            )
         return {
             "task": self.task,
             "seed": self.seed,
@@ -129,14 +132,14 @@ class Study:
             inputs = self.plugins.tasks[self.task].inputs(self.items)
             return list(dict.fromkeys(inputs)), self.task
         clean = self.protocol != "released"
-        read = read_corpus(
+        corpus = read_corpus(
             source,
             self.folders.data,
             self.plugins.corpora.by_name(),
             deduplicate=clean,
             strip=clean,
         )
-        return [TextInput(text) for text in read.texts], source
+        return [TextInput(text) for text in corpus.texts], source
 
     def measure_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
         """Measure each encoder, by label; an exception other than ``UsageError`` becomes a failure of the study.
@@ -175,10 +178,10 @@ class Study:
             return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.reporter.advance)
         arrays = []
         for start in range(0, len(inputs), _CHUNK):
-            arrays.append(
-                encode_checked(encoder, inputs[start : start + _CHUNK], f"the encoder {cell.spec}")
-            )
-            self.reporter.advance(len(arrays[-1]))
+            chunk = inputs[start : start + _CHUNK]
+            array = encode_checked(encoder, chunk, f"the encoder {cell.spec}")
+            arrays.append(array)
+            self.reporter.advance(len(array))
         return [np.concatenate(arrays)]
 
     def predictions(self) -> StoredByLabel:
@@ -196,7 +199,7 @@ class Study:
         for result in outcome.results:
             cell = cells[result.spec]
             arrays = read_predictions(self.folders.results.where(cell), result)
-            stored[self.label(cell.spec)] = result, scored(arrays, result.main_metric)
+            stored[self.label(cell.spec)] = (result, scored(arrays, result.main_metric))
         return stored
 
 
@@ -214,10 +217,20 @@ def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
 
 def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
     """Return the arrays of the items behind a metric: of its split, if a task has several, and with known gold."""
-    n, keep = len(arrays["ids"]), ~np.isnan(arrays["gold"])
-    if "splits" in arrays and (own := keep & (arrays["splits"] == metric.partition("_")[0])).any():
-        keep = own
-    return {name: array[keep] if len(array) == n else array for name, array in arrays.items()}
+    n_items = len(arrays["ids"])
+    has_gold = ~np.isnan(arrays["gold"])
+    selected = has_gold
+    if "splits" in arrays:
+        split = metric.partition("_")[0]
+        in_split = has_gold & (arrays["splits"] == split)
+        # The name of a metric over all splits begins with no split.
+        if in_split.any():
+            selected = in_split
+    return {
+        # Arrays of another length are not by item.
+        name: array[selected] if len(array) == n_items else array
+        for name, array in arrays.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -228,7 +241,7 @@ class Analysis:
         name: name of the files, without a suffix.
         rows: the numbers; all rows have the same keys.
         document: further contents of the JSON file: encoders, task, seed ...
-        draw: makes the figure, inside ``figures.style()``; ``None`` if no encoder could be analysed.
+        draw: draws the figure, inside ``figures.style()``; ``None`` if no encoder could be analysed.
         table: a shorter table for the screen; ``None``: show ``rows``.
         summary: a line above the table.
         title: title of the figure: task, texts or word, and measure.
@@ -264,22 +277,32 @@ class Analysis:
         if self.draw is None:
             return []
         table = io.StringIO()
-        writer = csv.DictWriter(table, list(self.rows[0]) if self.rows else [], lineterminator="\n")
+        columns = list(self.rows[0]) if self.rows else []
+        writer = csv.DictWriter(table, columns, lineterminator="\n")
         writer.writeheader()
         writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
-        stem = Path(folder) / re.sub(
-            r"[^\w.=,-]", "_", self.name
-        )  # a task's name may contain a colon
-        made = {"version": __version__, "created": datetime.now(UTC).isoformat(timespec="seconds")}
-        document = plain({"analysis": stem.name, **self.document, **made, "rows": self.rows})
+        # The name of a task may contain a colon.
+        file_name = re.sub(r"[^\w.=,-]", "_", self.name)
+        stem = Path(folder) / file_name
+        document = plain(
+            {
+                "analysis": file_name,
+                **self.document,
+                "version": __version__,
+                "created": datetime.now(UTC).isoformat(timespec="seconds"),
+                "rows": self.rows,
+            }
+        )
         contents = {
             "csv": table.getvalue(),
             "json": json.dumps(document, indent=2, ensure_ascii=False),
         }
-        files = [stem.with_name(f"{stem.name}.{suffix}") for suffix in contents]
-        for path, content in zip(files, contents.values(), strict=True):
+        files = []
+        for suffix, content in contents.items():
+            path = stem.with_name(f"{file_name}.{suffix}")
             with writing(path) as sink:
                 sink.write(content.encode())
+            files.append(path)
         if formats:
             with figures.style():
                 files += figures.save(figures.titled(self.draw(), self.title), stem, formats)
@@ -293,9 +316,9 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(v) for key, v in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(v) for v in value]
+        return [plain(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value

@@ -28,7 +28,8 @@ class WordTargets:
 
     def weights(self, width: int) -> NDArray[np.float32]:
         """Return weights that average over each word's tokens, shape (texts, words, width), padded with 0."""
-        matrix = np.zeros((len(self.words), max(map(len, self.words)), width), dtype=np.float32)
+        most_words = max(map(len, self.words))
+        matrix = np.zeros((len(self.words), most_words, width), dtype=np.float32)
         for row, words in enumerate(self.words):
             matrix[row, : len(words)] = words.weights(width)
         return matrix
@@ -56,18 +57,20 @@ def encode_words(
         chunk = texts[start : start + TEXTS_PER_CHUNK]
         located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
         assert located.targets is not None
+        # Text n has the words from firsts[n] up to firsts[n + 1].
         firsts = np.cumsum([0, *map(len, chunk)])
-        whole = np.setdiff1d(
-            np.arange(len(chunk)), np.searchsorted(firsts, located.windowed, side="right") - 1
-        )
-        targets = WordTargets(
-            tuple(located.targets.take(np.arange(firsts[n], firsts[n + 1])) for n in whole)
-        )
-        batches = encoder.batches(located.ids.take(firsts[whole]), targets, poolings, 0)
-        for rows, vectors in one_behind(
-            (rows, fetched(torch.stack(pooled))) for rows, pooled in batches
-        ):
+        too_long = np.searchsorted(firsts, located.windowed, side="right") - 1
+        encoded_texts = np.setdiff1d(np.arange(len(chunk)), too_long)
+        words_by_text = []
+        for text in encoded_texts:
+            rows_of_words = np.arange(firsts[text], firsts[text + 1])
+            words_by_text.append(located.targets.take(rows_of_words))
+        # The token ids of a text are the same for all its words.
+        ids = located.ids.take(firsts[encoded_texts])
+        batches = encoder.batches(ids, WordTargets(tuple(words_by_text)), poolings, 0)
+        fetches = ((rows, fetched(torch.stack(pooled))) for rows, pooled in batches)
+        for rows, vectors in one_behind(fetches):
             arrays = vectors()
-            for row, text in enumerate(whole[rows].tolist()):
+            for row, text in enumerate(encoded_texts[rows].tolist()):
                 yield start + text, arrays[:, row, : len(chunk[text])]
         advance(len(chunk))

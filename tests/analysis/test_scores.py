@@ -68,7 +68,7 @@ def test_band_overlap_and_graded_auc_are_correct() -> None:
 
 
 def test_histogram_edges_cover_all_scores() -> None:
-    for n, bins in ((5, scores.FEWEST), (1000, 20), (10**5, scores.MOST)):
+    for n, bins in ((5, scores.FEWEST_BINS), (1000, 20), (10**5, scores.MOST_BINS)):
         edges = scores.shared_edges([np.linspace(-0.2, 0.5, n), np.array([0.9])])
         assert len(edges) == bins + 1
         assert edges[0] < -0.2
