@@ -5,6 +5,7 @@ No figure depends on colour alone: markers, line styles or positions differ as w
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,9 +33,11 @@ FIGURE_FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {},
 }
-"""Formats, each with the metadata that leave out dates, so that files are reproducible."""
-COLUMN, PAGE = 3.03, 6.3
-"""Width of a column and of a page, in inches."""
+"""Formats, each with metadata that leave out dates, so that files are reproducible."""
+COLUMN = 3.03
+"""Width of a column, in inches."""
+PAGE = 6.3
+"""Width of a page, in inches."""
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#999999")
 """Okabe and Ito's palette for colour-blind readers, without yellow."""
@@ -112,6 +115,7 @@ def style() -> Iterator[None]:
 def _panels(
     rows: int, columns: int, width: float, height: float, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
+    """Return a figure and its panels row by row; ``shared``: axes in common, as for ``Figure.subplots``."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -137,10 +141,12 @@ def titled(figure: Figure, title: str) -> Figure:
 
 def save(figure: Figure, stem: Path, formats: Sequence[str]) -> list[Path]:
     """Write a figure as ``<stem>.<format>`` in each format; equal figures give equal bytes."""
-    files = [stem.with_name(f"{stem.name}.{name}") for name in formats]
-    for path, name in zip(files, formats, strict=True):
+    files = []
+    for name in formats:
+        path = stem.with_name(f"{stem.name}.{name}")
         with writing(path) as sink:
             figure.savefig(sink, format=name, metadata=FIGURE_FORMATS[name])
+        files.append(path)
     return files
 
 
@@ -153,7 +159,8 @@ def isotropy_figure(table: TableRows) -> Figure:
     labels = [_wrapped(row["encoder"], 2.0) for row in table]
     # All rows are as high as the longest label.
     row_height = 0.09 + _LINE * max(_line_count(label) for label in labels)
-    figure, axes = _panels(1, 3, PAGE, 0.85 + row_height * len(table), sharey=True)
+    height = 0.85 + row_height * len(table)
+    figure, axes = _panels(1, 3, PAGE, height, sharey=True)
     titles = {
         "log_isotropy": "log isotropy score",
         "mean_vector_norm": "mean-vector norm",
@@ -180,8 +187,13 @@ def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
     """
     from matplotlib.ticker import MaxNLocator
 
-    columns, width = (1, COLUMN) if len(distributions) <= 4 else (2, PAGE)
-    rows = -(-len(distributions) // columns)
+    if len(distributions) <= 4:
+        columns = 1
+        width = COLUMN
+    else:
+        columns = 2
+        width = PAGE
+    rows = math.ceil(len(distributions) / columns)
     titles = [
         _similarity_title(label, distribution, width / columns - 0.5)
         for label, distribution in distributions.items()
@@ -204,7 +216,7 @@ def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 def _similarity_title(label: str, distribution: Mapping[str, Any], inches: float) -> str:
-    """The label of an encoder, and a line with the numbers that compare its lowest and highest band."""
+    """Return the label of an encoder, and a line with the numbers that compare its lowest and highest band."""
     numbers = f"overlap {distribution['overlap']:.2f}, AUC {distribution['auc']:.3f}"
     return f"{_wrapped(label, inches)}\n{numbers}"
 
@@ -219,14 +231,16 @@ def _draw_bands(ax: Axes, distribution: Mapping[str, Any]) -> None:
         "middle": (COLOURS[4], ":"),
         "high": (COLOURS[0], "-"),
     }
-    bands, edges = distribution["bands"], distribution["edges"]
+    bands = distribution["bands"]
+    edges = distribution["edges"]
     for band in bands:
         colour, line = styles[band["name"]]
         # NaN draws no line along the axis.
         density = np.where(band["density"] > 0, band["density"], np.nan)
         ax.stairs(density, edges, fill=True, color=colour, alpha=0.35)
         ax.stairs(density, edges, color=colour, linewidth=0.9, linestyle=line, label=band["name"])
-    lowest, highest = bands[0], bands[-1]
+    lowest = bands[0]
+    highest = bands[-1]
     if lowest is not highest:
         ax.stairs(
             np.minimum(lowest["density"], highest["density"]),
@@ -251,19 +265,16 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
         "random_similarity": "random-word similarity",
         "adjusted_intra_similarity": "intra-sentence similarity (adjusted)",
     }
-    spreads = {"log_isotropy": "log_isotropy_sd", "random_similarity": "random_sd"}
+    spread_columns = {"log_isotropy": "log_isotropy_sd", "random_similarity": "random_sd"}
     for ax, (name, title) in zip(axes, titles.items(), strict=True):
         ax.set_ylabel(_wrapped(title, 1.6))
-        series = [
-            _LineData(
-                label,
-                _column(measured, "layer"),
-                _column(measured, name),
-                [row[spreads[name]] for row in measured] if name in spreads else [],
-            )
-            for label, measured in measures.items()
-        ]
-        _draw_lines(ax, series)
+        lines = []
+        for label, rows in measures.items():
+            spread: list[float | None] = []
+            if name in spread_columns:
+                spread = [row[spread_columns[name]] for row in rows]
+            lines.append(_LineData(label, _column(rows, "layer"), _column(rows, name), spread))
+        _draw_lines(ax, lines)
     for ax in axes[2:]:
         ax.set_xlabel("layer")
         ax.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -282,21 +293,27 @@ def projection_figure(
     ``silhouettes``: the silhouette of each encoder's vectors, which stands above its panel; ``None`` if undefined.
     """
     columns = min(3, len(points))
-    rows = -(-len(points) // columns)
+    rows = math.ceil(len(points) / columns)
     width = COLUMN if columns == 1 else PAGE
-    panel_width = width / columns - (0.6 if axis_names else 0.2)
+    if axis_names:
+        axis_width = 0.6
+        axis_height = 0.35
+    else:
+        axis_width = 0.2
+        axis_height = 0.1
+    panel_width = width / columns - axis_width
     titles = []
     for label in points:
         value = silhouettes[label]
         silhouette = "undefined" if value is None else f"{value:.3f}".replace("-", "\N{MINUS SIGN}")
         titles.append(f"{_wrapped(label, panel_width)}\nsilhouette: {silhouette}")
     title_lines = max(_line_count(title) for title in titles)
-    axis_height = 0.35 if axis_names else 0.1
     height = 0.1 + rows * (panel_width + axis_height + _LINE * title_lines)
     figure, axes = _panels(rows, columns, width, height)
     for ax, title, plane in zip(axes, titles, points.values(), strict=False):
         for number, name in enumerate(dict.fromkeys(senses)):
-            _dots(ax, plane[[sense == name for sense in senses]], number, name, s=14)
+            has_sense = [sense == name for sense in senses]
+            _draw_dots(ax, plane[has_sense], number, name, s=14)
         ax.set_title(title, loc="left")
         ax.set_aspect("equal", adjustable="datalim")
         if axis_names:
@@ -339,7 +356,7 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
         xlabel="false positive rate",
         ylabel="true positive rate",
         box_aspect=1,
-        anchor="S",  # a square in the middle of its room would cut off the label below
+        anchor="S",  # a square in the middle of the figure would cut off the label below
     )
     return _with_legend(figure, ax)
 
@@ -350,7 +367,7 @@ _MARKERS_OF_A_CURVE = 3
 def _marker_places(
     x: Sequence[float], y: Sequence[float], number: int, curves: int
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return places on a curve for its markers.
+    """Return x and y of the markers on a curve, the one with a ``number`` from 0 among several ``curves``.
 
     The markers of several curves stand at different distances from the start, so those of equal curves differ too.
     """
@@ -364,18 +381,19 @@ def _marker_places(
 def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
     """Draw scores by a hyper-parameter, with the deviation over seeds (Mirror-BERT, Figure 5; MirrorWiC, Figure 4)."""
     figure, (ax,) = _panels(1, 1, COLUMN, 2.1)
-    series = []
+    lines = []
     for label, curve in curves.items():
-        x, y, spread = ([point[name] for point in curve.points] for name in ("x", "mean", "sd"))
-        series.append(_LineData(label, x, y, spread))
+        x = [point["x"] for point in curve.points]
+        y = [point["mean"] for point in curve.points]
+        spread = [point["sd"] for point in curve.points]
+        lines.append(_LineData(label, x, y, spread))
     if log:
         ax.set_xscale("log")
-    _draw_lines(ax, series)
+    _draw_lines(ax, lines)
     if log:
         values = sorted({point["x"] for curve in curves.values() for point in curve.points})
-        ax.set_xticks(
-            values, [f"{value:g}" for value in values], rotation=60 if len(values) > 5 else 0
-        )
+        labels = [f"{value:g}" for value in values]
+        ax.set_xticks(values, labels, rotation=60 if len(values) > 5 else 0)
         ax.minorticks_off()
     ax.set(xlabel=key.replace("_", " "), ylabel=_metric(curves))
     return _with_legend(figure, ax)
@@ -386,31 +404,36 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
 
     A bucket without words and scores is left out; each bar has its number above it, and the lines are above the bars.
     """
-    buckets = [
-        row for row in buckets if row["words"] or any(row[label] is not None for label in lines)
-    ]
+
+    def has_score(row: Mapping[str, Any]) -> bool:
+        return any(row[label] is not None for label in lines)
+
+    buckets = [row for row in buckets if row["words"] or has_score(row)]
     figure, (ax,) = _panels(1, 1, COLUMN, 2.8 if lines else 2.3)
-    bars = ax.bar(
-        np.arange(len(buckets)), [row["words"] for row in buckets], width=0.8, color="0.82"
-    )
-    ax.bar_label(bars, [str(row["words"] or "") for row in buckets], fontsize=6, color="0.4")
-    ticks = ["–".join(map(str, bounds(row["corpus"]) or ())) for row in buckets]
-    ax.set_xticks(np.arange(len(buckets)), ticks, rotation=60)
+    positions = np.arange(len(buckets))
+    word_counts = [row["words"] for row in buckets]
+    bars = ax.bar(positions, word_counts, width=0.8, color="0.82")
+    ax.bar_label(bars, [str(n or "") for n in word_counts], fontsize=6, color="0.4")
+    ticks = []
+    for row in buckets:
+        ranks = bounds(row["corpus"]) or ()
+        ticks.append("–".join(map(str, ranks)))
+    ax.set_xticks(positions, ticks, rotation=60)
     ax.set(xlabel="frequency rank (thousands)", ylabel="words of the task")
     if not lines:
         return figure
     scores = ax.twinx()
     scores.spines["right"].set_visible(True)
     scores.set_ylabel(_metric(lines))
-    series = []
+    drawn_lines = []
     for label in lines:
         x = [index for index, row in enumerate(buckets) if row[label] is not None]
         y = [buckets[index][label] for index in x]
         spread = [buckets[index][f"{label} sd"] for index in x]
-        series.append(_LineData(label, x, y, spread))
-    _draw_lines(scores, series)
+        drawn_lines.append(_LineData(label, x, y, spread))
+    _draw_lines(scores, drawn_lines)
     # Bars in the lower half and lines in the upper half do not cover each other.
-    ax.set_ylim(0, 2.2 * max([1, *(row["words"] for row in buckets)]))
+    ax.set_ylim(0, 2.2 * max([1, *word_counts]))
     lowest, highest = scores.get_ylim()
     scores.set_ylim(lowest - 1.1 * (highest - lowest), highest)
     return _with_legend(figure, scores)
@@ -421,37 +444,41 @@ def errors_figure(
 ) -> Figure:
     """Draw each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
+    dots: dict[str, Any]
     if graded:
-        names, measure, look = (
-            ("nearer", "further"),
-            "error of the rank",
-            {"s": 8, "linewidths": 0, "alpha": 0.6},
-        )
+        groups = {"nearer": better, "further": worse}
+        measure = "error of the rank"
+        dots = {"s": 8, "linewidths": 0, "alpha": 0.6}
         ax.plot([0, 1], [0, 1], color="0.6", linewidth=0.6)
         ax.set(box_aspect=1, anchor="S")
     else:
-        names, measure, look = ("corrected", "spoiled"), "score − threshold", {"s": 12}
+        groups = {"corrected": better, "spoiled": worse}
+        measure = "score − threshold"
+        dots = {"s": 12}
         ax.axhline(0, color="0.6", linewidth=0.6)
         ax.axvline(0, color="0.6", linewidth=0.6)
-    for number, (name, rows) in enumerate(zip(names, (better, worse), strict=True)):
-        sides = [
-            [
-                abs(row[f"rank_{side}"] - row["gold_rank"]) if graded else row[f"score_{side}"]
-                for row in rows
-            ]
-            for side in ("before", "after")
-        ]
-        _dots(ax, np.transpose(sides), number, f"{name} ({len(rows)})", **look)
-    across, up = (f"{_wrapped(label, 2.2)}\n{measure}" for label in labels)
-    ax.set(xlabel=across, ylabel=up)
+    for number, (name, rows) in enumerate(groups.items()):
+        if graded:
+            before = [abs(row["rank_before"] - row["gold_rank"]) for row in rows]
+            after = [abs(row["rank_after"] - row["gold_rank"]) for row in rows]
+        else:
+            before = [row["score_before"] for row in rows]
+            after = [row["score_after"] for row in rows]
+        points = np.transpose([before, after])
+        _draw_dots(ax, points, number, f"{name} ({len(rows)})", **dots)
+    label_before, label_after = labels
+    ax.set(
+        xlabel=f"{_wrapped(label_before, 2.2)}\n{measure}",
+        ylabel=f"{_wrapped(label_after, 2.2)}\n{measure}",
+    )
     return _with_legend(figure, ax)
 
 
 def _line_style(number: int) -> dict[str, Any]:
-    """Colour, line style and marker of a line.
+    """Return colour, line style and marker of the line with a number from 0.
 
-    The numbers of colours, line styles and markers have no common factor. So any 35 lines in a row differ in each two
-    of the three, for example in line style and marker where there is no colour.
+    The numbers of colours, line styles and markers have no common factor. So any 35 successive lines differ in every
+    two of the three, for example in line style and marker where there is no colour.
     """
     return {
         "color": COLOURS[number % len(COLOURS)],
@@ -461,19 +488,27 @@ def _line_style(number: int) -> dict[str, Any]:
 
 
 def _line_width(number: int, lines: int) -> float:
-    """Width of a line in points: later lines are thinner, so earlier ones show beneath them."""
+    """Return the width of a line in points: later lines are thinner, so earlier ones show beneath them."""
     if lines == 1:
         return 1.2
     return 1.8 - 0.9 * number / (lines - 1)
 
 
-def _dots(ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any) -> None:
-    """Points of shape (n, 2), with a white border unless ``linewidths`` is given."""
-    border: dict[str, Any] = (
-        {} if "linewidths" in options else {"linewidths": 0.3, "edgecolors": "white"}
+def _draw_dots(
+    ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any
+) -> None:
+    """Draw points of shape (n, 2), with a white border unless ``linewidths`` is given."""
+    style = _line_style(number)
+    if "linewidths" not in options:
+        options |= {"linewidths": 0.3, "edgecolors": "white"}
+    ax.scatter(
+        points[:, 0],
+        points[:, 1],
+        label=label,
+        color=style["color"],
+        marker=style["marker"],
+        **options,
     )
-    look = {key: value for key, value in _line_style(number).items() if key != "linestyle"}
-    ax.scatter(points[:, 0], points[:, 1], label=label, **look, **border, **options)
 
 
 @dataclass(frozen=True)
@@ -495,11 +530,12 @@ class _LineData:
 
 _PLOT_WIDTH = 170.0
 """Approximate width of the plots with lines, in points; both kinds of page width have it."""
-_LARGEST_SHIFT, _LEAST_SHIFT = 4.0, 2.0
+_LEAST_SHIFT = 2.0
+_LARGEST_SHIFT = 4.0
 """Limits of the distance between the markers of two lines with equal values, in points."""
 
 
-def _draw_lines(ax: Axes, series: Sequence[_LineData]) -> None:
+def _draw_lines(ax: Axes, lines: Sequence[_LineData]) -> None:
     """Draw lines with bars of the standard deviation, so that lines with equal values can all be seen.
 
     Each line is shifted a little to the side, by less than a third of the distance between two of its points. Where
@@ -507,36 +543,40 @@ def _draw_lines(ax: Axes, series: Sequence[_LineData]) -> None:
     """
     from matplotlib.transforms import ScaledTranslation
 
-    room = 0.6 * _least_distance(ax, series) / len(series)
-    shifted = room >= _LEAST_SHIFT
-    distance = min(room, _LARGEST_SHIFT) if shifted else 0.0
+    # Distance between the markers of two successive lines, in points.
+    distance = 0.6 * _least_distance(ax, lines) / len(lines)
+    shifted = distance >= _LEAST_SHIFT
+    distance = min(distance, _LARGEST_SHIFT) if shifted else 0.0
     # Wide enough for the markers of the outermost lines.
-    ax.set_xmargin(0.05 + 0.5 * distance * (len(series) - 1) / _PLOT_WIDTH)
-    for number, line in enumerate(series):
-        every = 1 if shifted else min(len(series), len(line.x))
-        first = number % every
-        deviations = [value or 0.0 for value in line.spread]
+    ax.set_xmargin(0.05 + 0.5 * distance * (len(lines) - 1) / _PLOT_WIDTH)
+    middle = (len(lines) - 1) / 2
+    for number, line in enumerate(lines):
+        step = 1 if shifted else min(len(lines), len(line.x))
+        marked_points = (number % step, step)
+        deviations: list[float] | None = [value or 0.0 for value in line.spread]
+        if not any(deviations):
+            deviations = None
         drawn = ax.errorbar(
             line.x,
             line.y,
-            yerr=deviations if any(deviations) else None,
-            errorevery=(first, every),
-            markevery=(first, every),
+            yerr=deviations,
+            errorevery=marked_points,
+            markevery=marked_points,
             elinewidth=0.7,
-            linewidth=_line_width(number, len(series)),
+            linewidth=_line_width(number, len(lines)),
             label=line.label,
             **_line_style(number),
         )
         if shifted:
-            points = distance * (number - (len(series) - 1) / 2)
-            shift = ScaledTranslation(points / 72, 0, ax.figure.dpi_scale_trans)
+            inches = distance * (number - middle) / 72
+            shift = ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
             for artist in drawn.get_children():
                 artist.set_transform(ax.transData + shift)
 
 
-def _least_distance(ax: Axes, series: Sequence[_LineData]) -> float:
-    """The least distance between two positions of points, in points of the page."""
-    positions = np.unique([x for line in series for x in line.x])
+def _least_distance(ax: Axes, lines: Sequence[_LineData]) -> float:
+    """Return the least horizontal distance between two points of the lines, in points of the page."""
+    positions = np.unique([x for line in lines for x in line.x])
     if ax.get_xscale() == "log":
         positions = np.log(positions)
     if len(positions) < 2:
@@ -546,23 +586,27 @@ def _least_distance(ax: Axes, series: Sequence[_LineData]) -> float:
 
 
 def _column(rows: TableRows, name: str) -> list[float]:
-    """The values of a column, with NaN, which is drawn as a gap, for ``None``."""
+    """Return the values of a column, with NaN, which is drawn as a gap, for ``None``."""
     return [np.nan if row[name] is None else row[name] for row in rows]
 
 
-def _metric(lines: Mapping[str, Series]) -> str:
-    metrics = {line.metric for line in lines.values()}
-    return metrics.pop().replace("_", " ") if len(metrics) == 1 else "score"
+def _metric(curves: Mapping[str, Series]) -> str:
+    """Return the name of the metric that all curves have, or "score"."""
+    metrics = {curve.metric for curve in curves.values()}
+    if len(metrics) != 1:
+        return "score"
+    return metrics.pop().replace("_", " ")
 
 
 def _with_legend(figure: Figure, ax: Axes) -> Figure:
-    """One legend above all panels, in as many columns as fit; the figure grows by its height."""
+    """Add one legend above all panels, in as many columns as fit; the figure grows by its height."""
     size = _STYLE["legend.fontsize"]
     width = figure.get_figwidth()
     handles, labels = ax.get_legend_handles_labels()
     labels = [_wrapped(label, width - 0.65, size) for label in labels]
     longest = max(_text_width(line, size) for label in labels for line in label.splitlines())
-    columns = max(1, min(len(labels), int((width - 0.1) / (0.6 + longest))))
+    fitting_columns = int((width - 0.1) / (0.6 + longest))
+    columns = max(1, min(len(labels), fitting_columns))
     legend = figure.legend(handles, labels, loc="outside upper center", ncols=columns)
     _grow(figure, _height(legend))
     return figure
@@ -573,7 +617,7 @@ def _grow(figure: Figure, inches: float) -> None:
 
 
 def _height(artist: Artist) -> float:
-    """Height of a legend or text, in inches."""
+    """Return the height of a legend or text, in inches."""
     figure = cast("Figure", artist.figure)
     return artist.get_window_extent().height / figure.dpi
 
@@ -583,7 +627,7 @@ def _line_count(text: str) -> int:
 
 
 def _text_width(text: str, size: float) -> float:
-    """Width of a line of text in a font size, in inches."""
+    """Return the width of a line of text in a font size, in inches."""
     from matplotlib.font_manager import FontProperties
     from matplotlib.textpath import text_to_path
 
