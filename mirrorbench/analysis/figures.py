@@ -553,13 +553,11 @@ def _draw_lines(ax: Axes, lines: Sequence[_LineData]) -> None:
     for number, line in enumerate(lines):
         step = 1 if shifted else min(len(lines), len(line.x))
         marked_points = (number % step, step)
-        deviations: list[float] | None = [value or 0.0 for value in line.spread]
-        if not any(deviations):
-            deviations = None
+        deviations = [value or 0.0 for value in line.spread]
         drawn = ax.errorbar(
             line.x,
             line.y,
-            yerr=deviations,
+            yerr=deviations if any(deviations) else None,
             errorevery=marked_points,
             markevery=marked_points,
             elinewidth=0.7,

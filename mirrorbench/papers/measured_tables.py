@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import json
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.papers.table_files import FactTable, PaperTable, Printed
@@ -51,11 +52,22 @@ class PaperCell:
         if self.difference is None or self.measured is None or not self.comparable:
             return None
         size = abs(self.difference)
+        exceeds_digit = size > self.printed.unit + _ROUNDING
         if not self.tuned:
-            return size > self.printed.unit + _ROUNDING
+            return exceeds_digit
         if self.measured.sd is None:
             return None
-        return size > NOISE * self.measured.sd + _ROUNDING and size > self.printed.unit + _ROUNDING
+        exceeds_noise = size > NOISE * self.measured.sd + _ROUNDING
+        return exceeds_noise and exceeds_digit
+
+
+class CellCounts(NamedTuple):
+    """How many cells of a table are measured."""
+
+    measured: int
+    """Number of cells with a measured score."""
+    measurable: int
+    """Number of cells that a run can measure, the measured ones included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +81,11 @@ class MeasuredTable:
     notes: tuple[str, ...] = ()
 
     @property
-    def counts(self) -> tuple[int, int]:
-        """Numbers of measured and of measurable cells; differences of other cells do not count."""
+    def counts(self) -> CellCounts:
+        """Numbers of cells; differences of other cells do not count."""
         targets = self.table.targets(self.backbone)
-        return sum(self.cells[r][c].measured is not None for r, c in targets), len(targets)
+        measured = sum(1 for row, column in targets if self.cells[row][column].measured)
+        return CellCounts(measured, len(targets))
 
 
 def measured_table(
@@ -82,53 +95,72 @@ def measured_table(
     backbone: EncoderSpec | None = None,
 ) -> MeasuredTable:
     """Put the latest results of a protocol beside published scores; those of another ``backbone`` are not compared."""
-    wanted = {
-        (str(target.spec), task)
-        for target in table.targets(backbone).values()
-        for task in target.tasks
-    }
-    usable = (
-        r for r in results if r.protocol == protocol and not r.limit and (r.spec, r.task) in wanted
+    comparable = backbone is None
+    targets = table.targets(backbone)
+    results_of_table = _results_of(targets.values(), results, protocol)
+    latest, remarks = newest(
+        without_repeats(results_of_table), f"mirrorbench paper {table.name} --run"
     )
-    chosen, remarks = newest(without_repeats(usable), f"mirrorbench paper {table.name} --run")
-    cells = [
-        [PaperCell(printed, comparable=backbone is None) for printed in row]
-        for row in table.printed
-    ]
-    used: dict[str, Result] = {}
+    cells = []
+    for printed_row in table.printed:
+        cells.append([PaperCell(printed, comparable=comparable) for printed in printed_row])
+    shown: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
-    for (r, c), target in table.targets(backbone).items():
-        own = [result for result in chosen if result.spec == str(target.spec)]
-        by_task = [
-            {result.seed: result for result in own if result.task == task} for task in target.tasks
-        ]
+    for (r, c), target in targets.items():
+        by_task = _by_task_and_seed(target, latest)
         if not all(by_task):
             continue
-        if reason := _not_averageable(by_task, target):
+        reason = _not_averageable(by_task, target)
+        if reason:
             notes[reason] = None
             continue
-        used |= {result.cell_id: result for task in by_task for result in task.values()}
-        tuned = any(result.cell.get("recipe") for task in by_task for result in task.values())
-        cells[r][c] = PaperCell(
-            table.printed[r][c], _measure(target, by_task), tuned, backbone is None
-        )
-    for r, row in enumerate(cells):
-        for c, cell in enumerate(row):
-            if not cell.printed.absent and (score := _difference(table, cells, r, c)):
-                row[c] = PaperCell(cell.printed, score, comparable=False)
-    if len(precisions := sorted({result.evaluated_in for result in used.values()})) > 1:
+        tuned = False
+        for seeds in by_task:
+            for result in seeds.values():
+                shown[result.cell_id] = result
+                if result.cell.get("recipe"):
+                    tuned = True
+        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, by_task), tuned, comparable)
+    _fill_differences(table, cells)
+    precisions = sorted({result.evaluated_in for result in shown.values()})
+    if len(precisions) > 1:
         notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
-    return MeasuredTable(
-        table, tuple(map(tuple, cells)), tuple(used.values()), backbone, tuple(notes)
-    )
+    rows = tuple(tuple(row) for row in cells)
+    return MeasuredTable(table, rows, tuple(shown.values()), backbone, tuple(notes))
+
+
+def _results_of(
+    targets: Iterable[Target], results: Iterable[Result], protocol: str
+) -> Iterator[Result]:
+    """Yield the results of a protocol on all items of the encoders and tasks of some targets."""
+    measurable = {(str(target.spec), task) for target in targets for task in target.tasks}
+    for result in results:
+        if result.protocol != protocol or result.limit:
+            continue
+        if (result.spec, result.task) in measurable:
+            yield result
+
+
+def _by_task_and_seed(target: Target, results: Sequence[Result]) -> list[dict[int, Result]]:
+    """Return the results of a target by seed, for each of its tasks."""
+    spec = str(target.spec)
+    by_task: dict[str, dict[int, Result]] = {task: {} for task in target.tasks}
+    for result in results:
+        if result.spec == spec and result.task in by_task:
+            by_task[result.task][result.seed] = result
+    return [by_task[task] for task in target.tasks]
 
 
 def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
-    """The reason against averaging results (missing metric, different experiments or seeds), or ""."""
+    """Return the reason against averaging results (missing metric, different experiments or seeds), or ""."""
     for task, seeds in zip(target.tasks, by_task, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
-        if len({(json.dumps(r.data, sort_keys=True), r.experiment) for r in seeds.values()}) > 1:
+        experiments = {
+            (json.dumps(result.data, sort_keys=True), result.experiment)
+            for result in seeds.values()
+        }
+        if len(experiments) > 1:
             return f"{target.spec} on {task}: the seeds differ in data, recipe, corpus or precision"
     if len({frozenset(seeds) for seeds in by_task}) > 1:
         return f"{target.spec}: not all tasks have the same seeds"
@@ -136,37 +168,53 @@ def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) ->
 
 
 def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score | None:
-    """The statistic of a cell; ``None`` for the deviation of a single seed."""
+    """Return the statistic of a cell; ``None`` for the deviation of a single seed."""
     score = mean_over_seeds(by_task, target.metric)
     if score is None or target.statistic == "score":
         return score
     if target.statistic == "deviation":
-        return None if score.sd is None else Score(score.sd, None, score.n, score.cell_ids)
-    per_epoch = target.statistic == "seconds an epoch"
-    by_seed = {
-        seed: result.seconds.get("train", 0.0)
-        / (result.cell["recipe"]["epochs"] if per_epoch else 1)
-        for task in by_task
-        for seed, result in task.items()
-    }
-    seconds = list(by_seed.values())
+        if score.sd is None:
+            return None
+        return Score(score.sd, None, score.n, score.cell_ids)
+    # The tasks share the tuning of a seed, whose seconds count once.
+    seconds_by_seed: dict[int, float] = {}
+    for seeds in by_task:
+        for seed, result in seeds.items():
+            train_seconds = result.seconds.get("train", 0.0)
+            if target.statistic == "seconds an epoch":
+                train_seconds /= result.cell["recipe"]["epochs"]
+            seconds_by_seed[seed] = train_seconds
+    seconds = list(seconds_by_seed.values())
     sd = statistics.stdev(seconds) if len(seconds) > 1 else None
     return Score(statistics.fmean(seconds), sd, len(seconds), score.cell_ids)
+
+
+def _fill_differences(table: PaperTable, cells: list[list[PaperCell]]) -> None:
+    """Fill the columns of differences between cells that are measured."""
+    for r, row in enumerate(cells):
+        for c, cell in enumerate(row):
+            if cell.printed.absent:
+                continue
+            difference = _difference(table, cells, r, c)
+            if difference:
+                row[c] = PaperCell(cell.printed, difference, comparable=False)
 
 
 def _difference(
     table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int
 ) -> Score | None:
-    """The measured difference in a column of differences, if both of its scores are measured."""
-    pair = table.difference(column)
-    if pair is None:
+    """Return the measured difference in a column of differences; ``None`` unless both scores are measured."""
+    columns = table.difference(column)
+    if columns is None:
         return None
-    first, second = pair
-    against = row if first != second else table.against(row)
-    left, right = (
-        cells[row][first].measured,
-        None if against is None else cells[against][second].measured,
-    )
+    # A column minus itself is a difference to another row.
+    subtracted_row: int | None = row
+    if columns.minuend == columns.subtrahend:
+        subtracted_row = table.against(row)
+    if subtracted_row is None:
+        return None
+    left = cells[row][columns.minuend].measured
+    right = cells[subtracted_row][columns.subtrahend].measured
     if left is None or right is None:
         return None
     return Score(left.mean - right.mean, None, left.n, (*left.cell_ids, *right.cell_ids))

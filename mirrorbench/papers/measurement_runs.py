@@ -9,13 +9,13 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.papers.measured_tables import Content, measured_table
 from mirrorbench.papers.table_files import FactTable, PaperTable, find_table, paper_tables
-from mirrorbench.papers.targets import AskedAnalysis
+from mirrorbench.papers.targets import AskedAnalysis, Target
 from mirrorbench.pipeline import execute_plan, make_plan
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.folders import Folders
-from mirrorbench.runs.outcomes import Outcome, Reporter
+from mirrorbench.runs.outcomes import Failure, Outcome, Reporter
 from mirrorbench.runs.requests import Request
-from mirrorbench.storage.results import ResultStore, read_results
+from mirrorbench.storage.results import Result, ResultStore, read_results
 
 
 def measure_table(
@@ -31,7 +31,7 @@ def measure_table(
 ) -> Outcome:
     """Measure the cells of a table, scores and analyses, that are not stored yet.
 
-    ``analyse`` makes an analysis of some encoders, and stores it.
+    ``analyse`` analyses some encoders and stores the results.
     """
     table = find_table(name, plugins)
     backbone = parse_spec(encoder) if encoder else None
@@ -49,29 +49,41 @@ def measure_table(
     if requests:
         plan = make_plan(requests, plugins, folders, compute, reporter)
         outcomes.append(execute_plan(plan, plugins, folders, compute, reporter))
-    outcomes += [analyse(analysis, specs) for analysis, specs in analyses]
-    return Outcome(
-        tuple(result for outcome in outcomes for result in outcome.results),
-        tuple(failure for outcome in outcomes for failure in outcome.failures),
-        sum(outcome.computed for outcome in outcomes),
-    )
+    for analysis, specs in analyses:
+        outcomes.append(analyse(analysis, specs))
+    results: list[Result] = []
+    failures: list[Failure] = []
+    computed = 0
+    for outcome in outcomes:
+        results += outcome.results
+        failures += outcome.failures
+        computed += outcome.computed
+    return Outcome(tuple(results), tuple(failures), computed)
 
 
 def paper_requests(
     table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> list[Request]:
     """Return requests for exactly the measurable cells of tasks; another ``backbone`` leaves encoder systems out."""
-    tasks: dict[EncoderSpec, dict[str, None]] = {}
+    # Dictionaries to None are ordered sets.
+    tasks_by_spec: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
-        if not target.analysis and (backbone is None or target.spec.method):
-            tasks.setdefault(target.spec, {}).update(dict.fromkeys(target.tasks))
-    by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
-    for spec, names in tasks.items():
-        by_tasks.setdefault(tuple(names), []).append(spec)
+        if not target.analysis and _is_measured(target, backbone):
+            tasks = tasks_by_spec.setdefault(target.spec, {})
+            tasks.update(dict.fromkeys(target.tasks))
+    # Encoders with the same tasks share a request.
+    specs_by_tasks: dict[tuple[str, ...], list[EncoderSpec]] = {}
+    for spec, tasks in tasks_by_spec.items():
+        specs_by_tasks.setdefault(tuple(tasks), []).append(spec)
     return [
-        Request(tuple(specs), names, tuple(range(seeds)), "", protocol)
-        for names, specs in by_tasks.items()
+        Request(tuple(specs), task_names, tuple(range(seeds)), "", protocol)
+        for task_names, specs in specs_by_tasks.items()
     ]
+
+
+def _is_measured(target: Target, backbone: EncoderSpec | None) -> bool:
+    """Return whether to measure a target; on another ``backbone``, encoder systems stay as they are."""
+    return backbone is None or bool(target.spec.method)
 
 
 def paper_analyses(
@@ -80,7 +92,7 @@ def paper_analyses(
     """Return the analyses of a table, each once, with the encoders to analyse."""
     analyses: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
     for target in table.targets(backbone).values():
-        if target.analysis and (backbone is None or target.spec.method):
+        if target.analysis and _is_measured(target, backbone):
             _, specs = analyses.setdefault(target.analysis.task_name, (target.analysis, {}))
             specs[target.spec] = None
     return [(analysis, list(specs)) for analysis, specs in analyses.values()]
@@ -89,18 +101,19 @@ def paper_analyses(
 def measured_tables(
     paper: str, encoder: str, protocol: str, plugins: Plugins, store: ResultStore
 ) -> dict[str, Content]:
-    """Return all tables and figures by name, or those of one paper, with stored results."""
+    """Return tables and figures with stored results, by name: all, those of one paper, or one by its name."""
     backbone = parse_spec(encoder) if encoder else None
-    results = [
-        result
-        for root in (store.root, store.analyses.root)
-        if root.is_dir()
-        for result in read_results(root)
-    ]
-    return {
-        name: table
-        if isinstance(table, FactTable)
-        else measured_table(table, results, protocol, backbone)
-        for name, table in paper_tables(plugins).items()
-        if paper in ("", name, name.partition("/")[0])
-    }
+    results: list[Result] = []
+    for root in (store.root, store.analyses.root):
+        if root.is_dir():
+            results += read_results(root)
+    contents: dict[str, Content] = {}
+    for name, table in paper_tables(plugins).items():
+        paper_of_table = name.partition("/")[0]
+        if paper not in ("", name, paper_of_table):
+            continue
+        if isinstance(table, FactTable):
+            contents[name] = table
+        else:
+            contents[name] = measured_table(table, results, protocol, backbone)
+    return contents

@@ -9,7 +9,7 @@ from mirrorbench.papers.table_files import PaperTable
 from mirrorbench.reports.leaderboard import provenance
 
 DIFFERS = "≠"
-"""Mark of a difference of more than the noise of the seeds."""
+"""Mark of a difference that exceeds the noise of the seeds."""
 ILLEGIBLE = "?"
 """Shown in place of a printed value that is illegible in our copies of the paper."""
 
@@ -17,35 +17,35 @@ ILLEGIBLE = "?"
 def table_notes(content: MeasuredTable) -> list[str]:
     """Return the notes in the order in which they are shown."""
     table = content.table
-    return [
-        *table.notes,
-        *(f"{row.label}: {row.note}." for row in table.rows if row.note),
-        *_source_notes(table),
-        *_unmeasurable_notes(table),
-        *_inconsistency_notes(table),
-        *_disagreement_notes(table),
-        *_illegible_notes(table),
-        *_analysis_notes(table),
-        *_comparison_notes(content),
-        *content.notes,
-        *_provenance_notes(content),
-    ]
+    notes = list(table.notes)
+    notes += [f"{row.label}: {row.note}." for row in table.rows if row.note]
+    notes += _source_notes(table)
+    notes += _unmeasurable_notes(table)
+    notes += _inconsistency_notes(table)
+    notes += _disagreement_notes(table)
+    notes += _illegible_notes(table)
+    notes += _analysis_notes(table)
+    notes += _comparison_notes(content)
+    notes += content.notes
+    notes += _provenance_notes(content)
+    return notes
 
 
 def _source_notes(table: PaperTable) -> list[str]:
-    groups = _grouped((row.source, row.label) for row in table.rows if row.source)
+    labels_by_source = _grouped((row.source, row.label) for row in table.rows if row.source)
     return [
-        f"Not ranked; the values are those of {source}: {', '.join(rows)}."
-        for source, rows in groups.items()
+        f"Not ranked; the values are those of {source}: {', '.join(labels)}."
+        for source, labels in labels_by_source.items()
     ]
 
 
 def _unmeasurable_notes(table: PaperTable) -> list[str]:
-    groups = _grouped(
+    titles_by_reason = _grouped(
         (column.unavailable, column.title) for column in table.columns if column.unavailable
     )
     return [
-        f"Not measurable: {', '.join(columns)}: {reason}." for reason, columns in groups.items()
+        f"Not measurable: {', '.join(titles)}: {reason}."
+        for reason, titles in titles_by_reason.items()
     ]
 
 
@@ -61,36 +61,36 @@ def _inconsistency_notes(table: PaperTable) -> list[str]:
 
 
 def _disagreement_notes(table: PaperTable) -> list[str]:
-    groups: dict[tuple[int, str], list[str]] = {}
+    remarks: dict[tuple[int, str], list[str]] = {}
     for remark in table.disagreements:
         row, column = table.cell_of(remark)
-        groups.setdefault((row, remark.where), []).append(
-            f"{table.columns[column].title}: {remark.note}"
-        )
+        remarks_of_row = remarks.setdefault((row, remark.where), [])
+        remarks_of_row.append(f"{table.columns[column].title}: {remark.note}")
     return [
-        f"Printed differently in {source}: {_row_name(table, row)}, {'; '.join(remarks)}."
-        for (row, source), remarks in groups.items()
+        f"Printed differently in {source}: {_row_name(table, row)}, {'; '.join(remarks_of_row)}."
+        for (row, source), remarks_of_row in remarks.items()
     ]
 
 
 def _illegible_notes(table: PaperTable) -> list[str]:
-    printed = [
-        cells for row, cells in zip(table.rows, table.printed, strict=True) if not row.source
-    ]
-    if all(cell.text for cells in printed for cell in cells):
-        return []
-    return [
-        f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from."
-    ]
+    for row, cells in zip(table.rows, table.printed, strict=True):
+        if not row.source and any(not cell.text for cell in cells):
+            return [
+                f"{ILLEGIBLE}: not legible, or not printed as a number, in the copies that this was typed from."
+            ]
+    return []
 
 
 def _analysis_notes(table: PaperTable) -> list[str]:
-    groups = _grouped(
+    titles_by_measure = _grouped(
         (f"{column.analysis.value} by mirrorbench analyze {column.analysis.name}", column.title)
         for column in table.columns
         if column.analysis
     )
-    return [f"{', '.join(columns)}: measured as {measure}." for measure, columns in groups.items()]
+    return [
+        f"{', '.join(titles)}: measured as {measure}."
+        for measure, titles in titles_by_measure.items()
+    ]
 
 
 def _comparison_notes(content: MeasuredTable) -> list[str]:
@@ -117,7 +117,7 @@ def _provenance_notes(content: MeasuredTable) -> list[str]:
 
 
 def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
-    """The second elements by the first."""
+    """Return the second elements of pairs by the first."""
     groups: dict[str, list[str]] = {}
     for key, value in pairs:
         groups.setdefault(key, []).append(value)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from collections import Counter
@@ -33,21 +34,23 @@ def as_table(content: Content) -> Table:
         columns = tuple(Column(head, head) for head in content.columns)
         rows = [Row(row.label, "", tuple(map(_text, row.values))) for row in content.rows]
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
-    columns = tuple(Column(c.title, c.head, c.group) for c in content.table.columns)
-    notes = tuple(table_notes(content))
-    return Table(
-        title, columns, tuple(_rows(content)), notes, "scores", "model", content.table.sweeps
+    columns = tuple(
+        Column(column.title, column.head, column.group) for column in content.table.columns
     )
+    rows = _rows(content)
+    notes = tuple(table_notes(content))
+    return Table(title, columns, tuple(rows), notes, "scores", "model", content.table.sweeps)
 
 
 def _text(text: str, value: float = math.nan) -> Score:
-    """A cell with a fixed text, ranked by ``value``."""
+    """Return a cell with a fixed text, ranked by ``value``."""
     return Score(value, None, 0, text=text)
 
 
 def _rows(content: MeasuredTable) -> list[Row]:
-    """Up to three rows for each row of the paper: published values, measured values, differences."""
-    texts, rows = _CellTexts(content.table), []
+    """Return up to three rows for each row of the paper: published values, measured values, differences."""
+    texts = _CellTexts(content.table)
+    rows = []
     for r, (row, cells) in enumerate(zip(content.table.rows, content.cells, strict=True)):
         parts = [("published", row.label, texts.published)]
         if any(cell.measured for cell in cells):
@@ -64,84 +67,99 @@ class _CellTexts:
     """The texts of a table's cells, each of a row and a column, in the scale and digits of the paper."""
 
     def __init__(self, table: PaperTable) -> None:
-        self.table, self.scale, self.digits = table, SCALES[table.scale], _digits(table)
+        self.table = table
+        self.scale = SCALES[table.scale]
+        self.digits = _digits(table)
 
     def published(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
-        if cell.printed.absent or (row.source and not cell.printed.text):
+        printed = cell.printed
+        if printed.absent or (row.source and not printed.text):
             return None
-        return _text(cell.printed.text or ILLEGIBLE, self._rank(cell.printed.value, row, column))
+        return _text(printed.text or ILLEGIBLE, self._rank(printed.value, row, column))
 
     def measured(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
-        if cell.measured is None:
+        score = cell.measured
+        if score is None:
             return None
-        text = self._number(
-            cell.measured.mean, column, "+" if self.table.columns[column].difference else ""
-        )
-        text += "" if cell.measured.sd is None else f" ± {self._number(cell.measured.sd, column)}"
-        return _text(text, self._rank(cell.measured.mean, row, column))
+        sign = "+" if self.table.columns[column].difference else ""
+        text = self._number(score.mean, column, sign)
+        if score.sd is not None:
+            text += f" ± {self._number(score.sd, column)}"
+        return _text(text, self._rank(score.mean, row, column))
 
     def difference(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
         if cell.measured is None or self.table.columns[column].difference:
             return _text("")
         if cell.difference is None:
             return None
-        return _text(
-            self._number(cell.difference, column, "+") + (f" {DIFFERS}" if cell.differs else "")
-        )
+        text = self._number(cell.difference, column, "+")
+        if cell.differs:
+            text += f" {DIFFERS}"
+        return _text(text)
 
     def _number(self, value: float, column: int, sign: str = "") -> str:
-        scaled, n = value * self.scale, self.digits[column]
-        text = (
-            f"{scaled:z.{n}f}" if self.table.scale == "percent" else number(scaled, n)
-        )  # .743, but 0.16 per cent
+        """Return a value with the digits of its column, and ``sign`` before it unless it is negative."""
+        scaled = value * self.scale
+        digits = self.digits[column]
+        if self.table.scale == "percent":
+            # Percentages keep the zero before the point: .743, but 0.16 per cent.
+            text = f"{scaled:z.{digits}f}"
+        else:
+            text = number(scaled, digits)
         return text if text.startswith("-") else f"{sign}{text}"
 
     def _rank(self, value: float | None, row: PaperRow, column: int) -> float:
-        """The value that ranks a cell; NaN for cells without a rank."""
-        if (
-            value is None
-            or self.table.scale == "raw"
-            or self.table.columns[column].difference
-            or row.source
-        ):
+        """Return the value that ranks a cell; NaN for cells without a rank."""
+        if value is None or row.source:
+            return math.nan
+        if self.table.scale == "raw" or self.table.columns[column].difference:
             return math.nan
         return round(value * self.scale, self.digits[column])
 
 
 def _measured_label(content: MeasuredTable, row: int) -> str:
-    """The label of the encoder on another backbone, with the parameters that all columns share."""
+    """Return the label of the encoder on another backbone, with the parameters that all columns share."""
     if content.backbone is None:
         return ""
-    measured = [i for i, cell in enumerate(content.cells[row]) if cell.measured]
-    specs = [
-        target.spec for i in measured if (target := content.table.target(row, i, content.backbone))
-    ]
+    specs = []
+    for column, cell in enumerate(content.cells[row]):
+        if not cell.measured:
+            continue
+        target = content.table.target(row, column, content.backbone)
+        if target:
+            specs.append(target.spec)
     if not specs:
         return ""
-    shared = tuple(item for item in specs[0].params if all(item in spec.params for spec in specs))
-    return row_label(replace(specs[0], params=shared), plugins())
+    shared_params = set(specs[0].params)
+    for spec in specs:
+        shared_params &= set(spec.params)
+    params = tuple(param for param in specs[0].params if param in shared_params)
+    return row_label(replace(specs[0], params=params), plugins())
 
 
 def _digits(table: PaperTable) -> list[int]:
-    """Digits after the point of each column: the most common number in the column, or else in the table."""
+    """Return the digits after the point of each column: the most common number in the column, or else in the table."""
+    default = _most_common_digits(itertools.chain(*table.printed)) or _DIGITS[table.scale]
+    digits = []
+    for i, column in enumerate(table.columns):
+        if column.statistic in _STATISTIC_DIGITS:
+            digits.append(_STATISTIC_DIGITS[column.statistic])
+        else:
+            digits.append(_most_common_digits(row[i] for row in table.printed) or default)
+    return digits
 
-    def most_common(cells: Iterable[Printed]) -> int | None:
-        counts = Counter(
-            len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None
-        )
-        return counts.most_common(1)[0][0] if counts else None
 
-    default = most_common(cell for row in table.printed for cell in row) or _DIGITS[table.scale]
-    return [
-        _STATISTIC_DIGITS.get(head.statistic)
-        or most_common(row[i] for row in table.printed)
-        or default
-        for i, head in enumerate(table.columns)
-    ]
+def _most_common_digits(cells: Iterable[Printed]) -> int | None:
+    """Return the most common number of digits after the point; ``None`` without a printed number."""
+    counts = Counter(len(cell.text.partition(".")[2]) for cell in cells if cell.value is not None)
+    if not counts:
+        return None
+    ((digits, _),) = counts.most_common(1)
+    return digits
 
 
 def _comma_separated(content: Content) -> str:
-    """CSV with a line for each cell, in full precision and the tasks' own units; facts as printed."""
+    """Return CSV with a line for each cell, in full precision and the tasks' own units; facts as printed."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if isinstance(content, FactTable):
@@ -150,61 +168,85 @@ def _comma_separated(content: Content) -> str:
         return stream.getvalue()
     cells = _cells(content)
     writer.writerow(cells[0])
-    writer.writerows(
-        [" ".join(v) if isinstance(v, list) else v for v in cell.values()] for cell in cells
-    )
+    for cell in cells:
+        fields = []
+        for value in cell.values():
+            fields.append(" ".join(value) if isinstance(value, list) else value)
+        writer.writerow(fields)
     return stream.getvalue()
 
 
 def _json(content: Content) -> str:
-    """JSON with a flat object for each cell, in printed order."""
-    value: dict[str, Any]
+    """Return JSON with a flat object for each cell, in printed order."""
+    document: dict[str, Any]
     if isinstance(content, FactTable):
-        value = {
-            name: getattr(content, name) for name in ("name", "title", "where", "head", "columns")
-        }
-        value |= {
+        document = {
+            "name": content.name,
+            "title": content.title,
+            "where": content.where,
+            "head": content.head,
+            "columns": content.columns,
             "rows": [(row.label, row.values, row.preset) for row in content.rows],
             "notes": content.notes,
         }
     else:
-        table, (done, total) = content.table, content.counts
-        value = {
+        table = content.table
+        counts = content.counts
+        document = {
             "table": table.name,
             "title": table.title,
             "where": table.where,
             "scale": table.scale,
+            "backbone": str(content.backbone) if content.backbone else None,
+            "measured": counts.measured,
+            "measurable": counts.measurable,
+            "cells": _cells(content),
+            "notes": table_notes(content),
         }
-        value |= {"backbone": str(content.backbone) if content.backbone else None, "measured": done}
-        value |= {"measurable": total, "cells": _cells(content), "notes": table_notes(content)}
-    return json.dumps(value, indent=2, ensure_ascii=False) + "\n"
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
-    """The columns of the CSV by name, for each cell."""
+    """Return the columns of the CSV by name, for each cell in printed order."""
     cells = []
-    for r, (row, line) in enumerate(zip(content.table.rows, content.cells, strict=True)):
-        for c, (column, cell) in enumerate(zip(content.table.columns, line, strict=True)):
-            target, score = content.table.target(r, c, content.backbone), cell.measured
-            cells.append(
-                {
-                    "row": r + 1,
-                    "label": row.label,
-                    "column": column.title,
-                    "encoder": target and str(target.spec),
-                    "tasks": list(target.tasks) if target else [],
-                    "metric": target and target.metric,
-                    "printed": cell.printed.text or None,
-                    "published": cell.printed.value,
-                    "measured": score and score.mean,
-                    "sd": score and score.sd,
-                    "seeds": score and score.n,
-                    "difference": cell.difference,
-                    "differs": cell.differs,
-                    "cell_ids": list(score.cell_ids) if score else [],
-                }
-            )
+    for row in range(len(content.table.rows)):
+        for column in range(len(content.table.columns)):
+            cells.append(_cell(content, row, column))
     return cells
+
+
+def _cell(content: MeasuredTable, row: int, column: int) -> dict[str, Any]:
+    """Return the columns of the CSV by name for one cell."""
+    table = content.table
+    cell = content.cells[row][column]
+    values: dict[str, Any] = {
+        "row": row + 1,
+        "label": table.rows[row].label,
+        "column": table.columns[column].title,
+        "encoder": None,
+        "tasks": [],
+        "metric": None,
+        "printed": cell.printed.text or None,
+        "published": cell.printed.value,
+        "measured": None,
+        "sd": None,
+        "seeds": None,
+        "difference": cell.difference,
+        "differs": cell.differs,
+        "cell_ids": [],
+    }
+    target = table.target(row, column, content.backbone)
+    if target is not None:
+        values["encoder"] = str(target.spec)
+        values["tasks"] = list(target.tasks)
+        values["metric"] = target.metric
+    score = cell.measured
+    if score is not None:
+        values["measured"] = score.mean
+        values["sd"] = score.sd
+        values["seeds"] = score.n
+        values["cell_ids"] = list(score.cell_ids)
+    return values
 
 
 _FULL: dict[str, Callable[[Content], str]] = {"csv": _comma_separated, "json": _json}
@@ -219,7 +261,7 @@ def check_paper_format(format_: str) -> None:
 
 def render_paper(content: Content, format_: str, notes: str = "all", **options: Any) -> str:
     """Render a table in one of the registered formats; ``options`` are those of its renderer."""
-    if full := _FULL.get(format_):
-        return full(content)
+    if format_ in _FULL:
+        return _FULL[format_](content)
     entry = plugins().renderers.entry(format_)
     return call(entry, str, entry.value.render, as_table(content).with_notes(notes), **options)

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, read from YAML files of one table each; leaderboards/README.md lists the keys.
+"""The papers' tables and figures, each read from a YAML file; leaderboards/README.md lists the keys.
 
 Every scalar is read as text, so that ``.790`` keeps its last digit.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -36,7 +36,7 @@ _COLUMN_SOURCES = ("task", "suite", "average", "difference", "analysis")
 """Keys of which a column has exactly one."""
 
 NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
-"""Name of a table; no key of the file, but set by ``read_paper_table``."""
+"""Name of a table; not a key of the file, but set by ``read_paper_table``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class Printed:
 
     ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies are illegible; ``value`` is in
     the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit. A bound or a range
-    (``< 0.002``, ``10-20``) has a text alone.
+    (``< 0.002``, ``10-20``) has only a text.
     """
 
     text: str
@@ -98,15 +98,20 @@ class PaperColumn(_Spec):
     @property
     def tasks(self) -> tuple[str, ...]:
         """Task of the column, or tasks of its suite."""
-        if self.suite and self.suite not in builtin_suites():
-            raise unknown_name("suite", self.suite, list(builtin_suites()))
-        return builtin_suites()[self.suite] if self.suite else (self.task,) if self.task else ()
+        if self.suite:
+            suites = builtin_suites()
+            if self.suite not in suites:
+                raise unknown_name("suite", self.suite, list(suites))
+            return suites[self.suite]
+        if self.task:
+            return (self.task,)
+        return ()
 
 
 class PaperRow(_Spec):
     """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
 
-    ``against`` is the number of the row that differences are taken to; ``defaults`` are the paper's own values of the
+    ``against`` is the number of the row that is subtracted in differences; ``defaults`` are the paper's own values of the
     keys that the table varies (``None``: the table's); ``note`` is the reason for a missing spec, or the source of the
     value. ``source`` is the source of a row that the paper does not print: such a row is not ranked, and is not
     measured on another backbone.
@@ -146,6 +151,15 @@ class Disagreement(Remark):
     where: Text = msgspec.field(name="with")
 
 
+class SubtractedColumns(NamedTuple):
+    """Indices of the columns behind a difference; twice the same for a difference to the row ``against``."""
+
+    minuend: int
+    """The column from which the other is subtracted."""
+    subtrahend: int
+    """The column that is subtracted."""
+
+
 class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     """A table or figure with scores, in printed order; ``where`` is paper, section and number."""
 
@@ -180,10 +194,11 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     @cached_property
     def printed(self) -> tuple[tuple[Printed, ...], ...]:
         """Printed cells, by row and column."""
-        return tuple(
-            tuple(_printed(text, self.scale, f"row {i}") for text in row.values)
-            for i, row in enumerate(self.rows, 1)
-        )
+        rows = []
+        for number, row in enumerate(self.rows, 1):
+            cells = [_printed(text, self.scale, f"row {number}") for text in row.values]
+            rows.append(tuple(cells))
+        return tuple(rows)
 
     def metric_of(self, column: PaperColumn) -> str:
         """Return the metric of a column's tasks."""
@@ -191,37 +206,37 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
     def averaged(self, column: int) -> list[int]:
         """Return the indices of the columns that a column averages; ``ValueError`` unless they are comparable."""
-        heads, where = self.columns[column].average, f"column {column + 1}"
+        heads = self.columns[column].average
         if not heads:
             return []
-        preceding = [i for i in range(column) if self.columns[i].tasks]
-        indices = (
-            preceding
-            if heads == "all"
-            else [self._column_headed(head, where, column) for head in heads]
-        )
-        settings = {
-            (self.metric_of(c), _params(c.set), c.backbone)
-            for c in (self.columns[i] for i in indices)
-        }
+        where = f"column {column + 1}"
+        if heads == "all":
+            indices = [i for i in range(column) if self.columns[i].tasks]
+        else:
+            indices = [self._column_headed(head, where, column) for head in heads]
+        settings = set()
+        for i in indices:
+            member = self.columns[i]
+            settings.add((self.metric_of(member), _params(member.set), member.backbone))
         if len(indices) < 2 or len(settings) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
         return indices
 
-    def difference(self, column: int) -> tuple[int, int] | None:
-        """Return the indices of the columns that are subtracted; twice the same for the difference to ``against``."""
-        head, where = self.columns[column], f"column {column + 1}"
-        if not head.difference:
+    def difference(self, column: int) -> SubtractedColumns | None:
+        """Return the columns that a column of differences subtracts; ``None`` for other columns."""
+        head = self.columns[column].difference
+        if not head:
             return None
-        first, second = (
-            self._column_headed(h, where, column)
-            for h in (head.difference, head.minus or head.difference)
+        subtracted_head = self.columns[column].minus or head
+        where = f"column {column + 1}"
+        return SubtractedColumns(
+            self._column_headed(head, where, column),
+            self._column_headed(subtracted_head, where, column),
         )
-        return first, second
 
     @property
     def sweeps(self) -> tuple[tuple[int, ...], ...]:
-        """Groups of columns with one metric of the same tasks, which are ranked along the row."""
+        """Groups of columns with the same tasks and metric, which are ranked along the row."""
         groups: dict[tuple[tuple[str, ...], str], list[int]] = {}
         for i, column in enumerate(self.columns):
             if column.tasks and column.statistic == "score":
@@ -229,7 +244,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return tuple(tuple(group) for group in groups.values() if len(group) > 1)
 
     def against(self, row: int) -> int | None:
-        """Return the index of the row that a row's differences are taken to."""
+        """Return the index of the row that is subtracted in a row's differences; ``None`` if it has none."""
         number = self.rows[row].against
         return self._row_numbered(number, f"row {row + 1}") if number else None
 
@@ -239,52 +254,58 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
     def cell_of(self, remark: Remark) -> tuple[int, int]:
         """Return the indices of row and column of a remark."""
-        return self._row_numbered(remark.row, "a remark"), self._column_headed(
-            remark.column, "a remark"
-        )
+        row = self._row_numbered(remark.row, "a remark")
+        column = self._column_headed(remark.column, "a remark")
+        return row, column
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
         """Return the target of a cell; ``None`` where it cannot be measured."""
-        line, head = self.rows[row], self.columns[column]
-        members = [self.columns[i] for i in self.averaged(column)] or [head]
-        spec, first, analysis = line.spec, members[0], head.analysis
-        tasks = (
-            (analysis.task_name,)
-            if analysis
-            else tuple(task for member in members for task in member.tasks)
-        )
-        if spec is None or self.printed[row][column].absent or head.unavailable or not tasks:
+        paper_row = self.rows[row]
+        paper_column = self.columns[column]
+        spec = paper_row.spec
+        if spec is None or self.printed[row][column].absent or paper_column.unavailable:
             return None
-        if backbone is not None and line.source:
+        # Rows that the paper does not print are not measured on another backbone.
+        if backbone is not None and paper_row.source:
             return None
-        if spec.method:  # not for an encoder system
+        # An average has the settings of its first column; those of the others are equal.
+        members = [self.columns[i] for i in self.averaged(column)] or [paper_column]
+        first = members[0]
+        analysis = paper_column.analysis
+        if analysis:
+            tasks: tuple[str, ...] = (analysis.task_name,)
+            metric = analysis.value
+        else:
+            tasks = tuple(task for member in members for task in member.tasks)
+            metric = self.metric_of(first)
+        if not tasks:
+            return None
+        if spec.method:  # an encoder system has none, and stays as it is
             spec = spec.with_params(**dict(_params(first.set)))
-            spec = replace(spec, backbone=first.backbone) if first.backbone else spec
-        defaults, metric = (
-            dict(self.defaults_of(line)),
-            analysis.value if analysis else self.metric_of(first),
-        )
-        if backbone is not None:
-            return Target(
-                _on_backbone(spec, backbone, defaults), tasks, metric, first.statistic, analysis
-            )
-        # Keys with the paper's own value are left out, as in ``mirrorbench run``.
-        kept = tuple(
-            (key, value)
-            for key, value in spec.params
-            if key not in defaults or defaults[key] != value
-        )
-        return Target(replace(spec, params=kept), tasks, metric, first.statistic, analysis)
+            if first.backbone:
+                spec = replace(spec, backbone=first.backbone)
+        defaults = dict(self.defaults_of(paper_row))
+        if backbone is None:
+            spec = _without_defaults(spec, defaults)
+        else:
+            spec = _on_backbone(spec, backbone, defaults)
+        return Target(spec, tasks, metric, first.statistic, analysis)
 
     def targets(self, backbone: EncoderSpec | None = None) -> dict[tuple[int, int], Target]:
         """Return the targets of all measurable cells, by row and column."""
-        cells = ((r, c) for r in range(len(self.rows)) for c in range(len(self.columns)))
-        return {
-            cell: target for cell in cells if (target := self.target(*cell, backbone)) is not None
-        }
+        targets = {}
+        for row in range(len(self.rows)):
+            for column in range(len(self.columns)):
+                target = self.target(row, column, backbone)
+                if target is not None:
+                    targets[row, column] = target
+        return targets
 
     def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
-        """The index of the column with a heading, or with a group and heading."""
+        """Return the index of the column with a heading, or with a group and heading.
+
+        ``before``: search only the columns before this one.
+        """
         matches = [
             i
             for i, column in enumerate(self.columns[:before])
@@ -295,7 +316,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return matches[0]
 
     def _row_numbered(self, text: str, where: str) -> int:
-        """The index from 0 of a row that the file numbers from 1."""
+        """Return the index from 0 of a row that the file numbers from 1."""
         if not re.fullmatch(r"[1-9]\d*", text):
             raise ValueError(f"{where}: {text!r} is not the number of a row")
         if int(text) > len(self.rows):
@@ -330,36 +351,34 @@ def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | Fa
     """Return all tables and figures of the registered papers by name; ``plugins``: the process's by default."""
     from mirrorbench.runs.registry import plugins as process_plugins
 
-    known = plugins or process_plugins()
-    return {
-        name: table
-        for entry in known.papers
-        for name, table in _tables_of(entry.name, entry.value).items()
-    }
+    tables: dict[str, PaperTable | FactTable] = {}
+    for entry in (plugins or process_plugins()).papers:
+        tables.update(_tables_of(entry.name, entry.value))
+    return tables
 
 
 @lru_cache(maxsize=64)
 def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]:
-    """The tables and figures in the folder of a paper, in printed order."""
+    """Return the tables and figures in the folder of a paper, in printed order."""
 
     def printed_order(path: Path) -> tuple[bool, str, int]:
-        letters, digits = re.sub(r"\d", "", path.stem), re.sub(r"\D", "", path.stem)
+        letters = re.sub(r"\d", "", path.stem)
+        digits = re.sub(r"\D", "", path.stem)
         return letters != "table", letters, int(digits or 0)
 
-    tables = (
-        read_paper_table(path, paper) for path in sorted(folder.glob("*.yaml"), key=printed_order)
-    )
+    paths = sorted(folder.glob("*.yaml"), key=printed_order)
+    tables = [read_paper_table(path, paper) for path in paths]
     return MappingProxyType({table.name: table for table in tables})
 
 
 def layout_of(table: PaperTable | FactTable) -> Layout:
     """Return the encoders of a table, and the metrics of its tasks."""
-    targets = list(table.targets().values()) if isinstance(table, PaperTable) else []
-    targets = [target for target in targets if not target.analysis]
+    targets: list[Target] = []
+    if isinstance(table, PaperTable):
+        targets = [target for target in table.targets().values() if not target.analysis]
+    specs = tuple(dict.fromkeys(target.spec for target in targets))
     metrics = {task: target.metric for target in targets for task in target.tasks}
-    return Layout(
-        table.title, table.where, tuple(dict.fromkeys(target.spec for target in targets)), metrics
-    )
+    return Layout(table.title, table.where, specs, metrics)
 
 
 def find_table(name: str, plugins: Plugins | None = None) -> PaperTable | FactTable:
@@ -381,32 +400,51 @@ def read_paper_table(path: Path, paper: str = "") -> PaperTable | FactTable:
 
 
 def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
-    for i, values in enumerate(rows, 1):
+    """Raise ``ValueError`` for a row without exactly ``n`` values."""
+    for number, values in enumerate(rows, 1):
         if len(values) != n:
-            raise ValueError(f"row {i} has {len(values)} values for {n} columns")
+            raise ValueError(f"row {number} has {len(values)} values for {n} columns")
 
 
 def _printed(text: str, scale: str, where: str) -> Printed:
-    if text in (_ILLEGIBLE, ABSENT):
-        return Printed("" if text == _ILLEGIBLE else ABSENT)
+    """Parse a value in a file; ``ValueError`` at ``where`` for one that no cell may have."""
+    if text == _ILLEGIBLE:
+        return Printed("")
+    if text == ABSENT:
+        return Printed(ABSENT)
     if _BOUND.fullmatch(text):
         return Printed(text)
     match = _NUMBER.fullmatch(text)
     if not match:
-        raise ValueError(f"{where}: {text!r} is no number with a point, nor a bound, 'null' or '-'")
+        raise ValueError(
+            f"{where}: {text!r} is neither a number with a point, nor a bound, 'null' or '-'"
+        )
     # Divided, not multiplied by 0.01: 57.10 / 100 is the nearest float to .571.
-    return Printed(text, float(text) / SCALES[scale], 10.0 ** -len(match[3]) / SCALES[scale])
+    value = float(text) / SCALES[scale]
+    digits = len(match[3])
+    unit = 10.0**-digits / SCALES[scale]
+    return Printed(text, value, unit)
 
 
 def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
+    """Parse keys and values of a file as the parameters of an encoder spec."""
     text = ",".join(f"{key}={value}" for key, value in keys.items())
     return parse_params(text, text)
+
+
+def _without_defaults(spec: EncoderSpec, defaults: Mapping[str, Value]) -> EncoderSpec:
+    """Return the spec without keys that have the paper's own value, as in ``mirrorbench run``."""
+    params = []
+    for key, value in spec.params:
+        if key not in defaults or defaults[key] != value:
+            params.append((key, value))
+    return replace(spec, params=tuple(params))
 
 
 def _on_backbone(
     spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]
 ) -> EncoderSpec:
-    """The spec on another backbone, with the paper's values explicit, since the backbone may have presets."""
+    """Return the spec on another backbone, with the paper's values explicit, since the backbone may have presets."""
     if not spec.method:
         return spec
     if backbone.method or backbone.params:
@@ -414,10 +452,14 @@ def _on_backbone(
             f"{backbone} is more than a backbone",
             "The rows of the table hold methods and parameters: name a backbone alone, e.g. --encoder tiny",
         )
-    dropped = {"dropout"} if spec.get("controlled_dropout") else set()
-    written = {key: value for key, value in defaults.items() if key not in dropped} | dict(
-        spec.params
-    )
+    params = dict(defaults)
+    if spec.get("controlled_dropout"):
+        # The controlled dropout takes the place of the paper's dropout.
+        params.pop("dropout", None)
+    params.update(spec.params)
     return replace(
-        spec, backbone=backbone.backbone, revision=backbone.revision, params=tuple(written.items())
+        spec,
+        backbone=backbone.backbone,
+        revision=backbone.revision,
+        params=tuple(params.items()),
     )

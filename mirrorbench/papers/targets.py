@@ -15,7 +15,7 @@ Text = Annotated[str, msgspec.Meta(pattern=r"\S")]
 
 
 class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, frozen=True):
-    """An analysis of one encoder, and the number of it that a table shows.
+    """An analysis of one encoder, and which of its numbers a table shows.
 
     ``name`` is the key ``kind`` of the file; ``value`` names the number; the other keys are options of
     ``mirrorbench analyze``.
@@ -31,16 +31,19 @@ class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
     @property
     def options(self) -> dict[str, str]:
         """Options that are set, by name."""
-        return {
-            key: value
-            for key in ("task", "corpus", "texts", "word")
-            if (value := getattr(self, key))
+        options = {
+            "task": self.task,
+            "corpus": self.corpus,
+            "texts": self.texts,
+            "word": self.word,
         }
+        return {name: value for name, value in options.items() if value}
 
     @property
     def task_name(self) -> str:
-        """Name and options as one text; results of the analysis have it in the place of a task."""
-        return f"{self.name}:{','.join(f'{key}={value}' for key, value in self.options.items())}"
+        """Name and options as one text; results of the analysis have it in place of a task."""
+        options = ",".join(f"{name}={value}" for name, value in self.options.items())
+        return f"{self.name}:{options}"
 
 
 @dataclass(frozen=True, slots=True)
