@@ -48,14 +48,11 @@ def test_layer_similarities_equal_direct_computation(
     }
     for layer in (0, 2):
         encoder = package.load(f"{path}+base:pooling=target,layers={layer}")
-        sentences = [
-            encoder.encode([TextInput(text, (span,)) for span in own])
-            for text, own in spans.items()
-        ]
-        similarities = [
-            cosine_similarity(words, words.mean(axis=0, keepdims=True)).mean()
-            for words in sentences
-        ]
+        similarities = []
+        for text, word_spans in spans.items():
+            words = encoder.encode([TextInput(text, (span,)) for span in word_spans])
+            mean = words.mean(axis=0, keepdims=True)
+            similarities.append(cosine_similarity(words, mean).mean())
         assert float(measured[layer]["intra_similarity"]) == pytest.approx(
             np.mean(similarities), abs=1e-4
         )
@@ -68,7 +65,8 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     drawn = (folder / "analysis" / "similarity-quick-sts.svg").read_text()
     assert "STS17 (quick-sts): pairs by their judgement" in drawn  # svg names its texts in comments
     (path,) = (folder / "results").rglob("seed-0.npz")
-    computed, before = np.load(path), path.stat().st_mtime_ns
+    computed = np.load(path)
+    time_before = path.stat().st_mtime_ns
     document = json.loads((folder / "analysis" / "similarity-quick-sts.json").read_text())
     bands = document["distributions"][PLAIN]["bands"]
     assert sum(band["n"] for band in bands) == len(computed["scores"]) == 250
@@ -89,7 +87,7 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
         "none",
     )
     assert len(table(analyze(*asked).assert_works())) == 4
-    assert path.stat().st_mtime_ns == before
+    assert path.stat().st_mtime_ns == time_before
     shifts = rows(folder / "analysis" / "errors-quick-sts.csv")
     assert len(shifts) == 250
     ranks = [(float(row["gold_rank"]), float(row["rank_before"])) for row in shifts]
@@ -105,10 +103,9 @@ def test_roc_area_and_projected_senses_are_correct(
     done = analyze("roc", "-e", model, "-f", "none").assert_works()
     (path,) = (folder / "results").rglob("seed-0.npz")
     computed = np.load(path)
-    test = (
-        computed["splits"] == "train"
-    )  # the embedded part of the data is scored on its train split
-    area = roc_auc_score(computed["gold"][test], computed["scores"][test])
+    # The embedded part of the data is scored on its train split.
+    scored = computed["splits"] == "train"
+    area = roc_auc_score(computed["gold"][scored], computed["scores"][scored])
     assert float(table(done)[0]["auc"]) == pytest.approx(area, abs=1e-4)
     assert rows(folder / "analysis" / "roc-quick-wic.csv")[0]["threshold"] == "inf"
     done = analyze(
@@ -125,9 +122,8 @@ def test_curves_average_seeds_of_a_sweep(analyze: Callable, folder: Path) -> Non
         for seed, score in enumerate(scores):
             for task in ("cats", "dogs"):
                 spec = f"tiny+mirror:corpus_size={n}"
-                write(
-                    folder / "results", stored(spec, task, score, seed, corpus="x", corpus_size=n)
-                )
+                result = stored(spec, task, score, seed, corpus="x", corpus_size=n)
+                write(folder / "results", result)
     asked = ("curves", "results", "--x", "corpus_size", "-t", "cats", "--plugin", str(PLUGIN))
     analyze(*asked, "--log", "-f", "svg").assert_works()
     written = rows(folder / "analysis" / "curves-corpus_size.csv")

@@ -33,16 +33,16 @@ def test_isotropy_measures_equal_explicit_loops() -> None:
     assert measures["mean_vector_norm"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
     assert measures["mean_cosine"] == pytest.approx(mean_of_pairs(vectors))
     v = vectors.astype(np.float64)
-    sums = np.exp(np.dot(v, geometry.directions(v).T)).sum(
-        axis=0
-    )  # of rows, as the posted script reads
+    # Rows of the eigenvector matrix, as in the posted script.
+    sums = np.exp(np.dot(v, geometry.directions(v).T)).sum(axis=0)
     assert measures["row_isotropy"] == pytest.approx(sums.min() / sums.max())
     assert measures["row_isotropy"] > measures["isotropy"]
 
 
 def test_directions_are_eigenvectors_in_descending_order() -> None:
     vectors = space().astype(np.float64)
-    gram, directions = vectors.T @ vectors, geometry.directions(vectors)
+    gram = vectors.T @ vectors
+    directions = geometry.directions(vectors)
     values = np.diag(directions.T @ gram @ directions)
     np.testing.assert_allclose(gram @ directions, directions * values, atol=1e-8)
     assert (np.diff(values) < 0).all()
@@ -69,9 +69,8 @@ def test_isotropy_is_independent_of_block_size(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_isotropy_handles_degenerate_vectors() -> None:
-    assert geometry.measure_isotropy(np.vstack([np.eye(5), -np.eye(5)]))[
-        "isotropy"
-    ] == pytest.approx(1)
+    symmetric = np.vstack([np.eye(5), -np.eye(5)])
+    assert geometry.measure_isotropy(symmetric)["isotropy"] == pytest.approx(1)
     assert geometry.mean_cosine(np.array([[1.0, 0], [0, 0], [1, 0]])) == pytest.approx(1 / 3)
     assert geometry.measure_isotropy(np.array([[1.0, 2.0]]))["mean_cosine"] is None
     for wrong in (np.empty((0, 3)), np.ones(3)):
@@ -82,9 +81,9 @@ def test_isotropy_handles_degenerate_vectors() -> None:
 def clusters(n: int = 12) -> tuple[np.ndarray, list[str]]:
     rng = np.random.default_rng(0)
     centres = np.repeat(np.eye(6)[:3] * 4, n, axis=0)
-    return centres + rng.normal(0, 0.3, size=centres.shape), [
-        name for name in "abc" for _ in range(n)
-    ]
+    vectors = centres + rng.normal(0, 0.3, size=centres.shape)
+    names = [name for name in "abc" for _ in range(n)]
+    return vectors, names
 
 
 def test_principal_components_equal_sklearn() -> None:

@@ -30,18 +30,16 @@ def summed(sentences: list[layers.Sentence], vectors: list[np.ndarray], seed: in
 
 def mean_of_forms(sentences: list[layers.Sentence], vectors: list[np.ndarray]) -> list[np.ndarray]:
     """Words of one layer (section 5.3): "the average of the word's contextual representations"."""
-    forms, rows = (
-        np.concatenate([sentence.forms for sentence in sentences]),
-        np.concatenate(vectors).astype(np.float64),
-    )
+    forms = np.concatenate([sentence.forms for sentence in sentences])
+    rows = np.concatenate(vectors).astype(np.float64)
     return [rows[forms == form].mean(axis=0) for form in np.unique(forms)]
 
 
 def test_words_are_split_with_spans_and_forms() -> None:
     sentences = words_in(SENTENCES)
-    words = [
-        [item.text[slice(*item.spans[0])] for item in sentence.words] for sentence in sentences
-    ]
+    words = []
+    for sentence in sentences:
+        words.append([item.text[slice(*item.spans[0])] for item in sentence.words])
     assert words == [
         ["The", "cat", "sat"],
         ["A", "well-known", "cat's", "toy"],
@@ -59,21 +57,20 @@ def test_layer_measures_equal_explicit_loops() -> None:
     rows = summed(sentences, vectors).measure(samples, [0.1, None, 0.3])
     assert [(row["layer"], row["score"]) for row in rows] == [(0, 0.1), (1, None), (2, 0.3)]
     for layer, row in enumerate(rows):
-        own = [array[layer].astype(np.float64) for array in vectors]
+        layer_vectors = [array[layer].astype(np.float64) for array in vectors]
         # Footnote 8: "We compute the average word-in-context embeddings for all words in each sentence and then compute
         # the IS value. We repeat the process for five times".
-        means = np.array([array.mean(axis=0) for array in own])
+        means = np.array([words.mean(axis=0) for words in layer_vectors])
         logs = [naive_log(means[sample]) for sample in samples]
         assert row["log_isotropy"] == pytest.approx(statistics.fmean(logs), abs=1e-5)
         assert row["log_isotropy_sd"] == pytest.approx(statistics.stdev(logs), abs=1e-5)
-        random = mean_of_pairs(mean_of_forms(sentences, own))
-        assert (row["random_similarity"], row["random_sd"]) == (
-            pytest.approx(random),
-            None,
-        )  # seven words: one sample
-        intra = statistics.fmean(
-            statistics.fmean(cos(v, m) for v in a) for a, m in zip(own, means, strict=True)
-        )
+        random = mean_of_pairs(mean_of_forms(sentences, layer_vectors))
+        assert row["random_similarity"] == pytest.approx(random)
+        assert row["random_sd"] is None  # seven words: one sample
+        similarities = []
+        for words, mean in zip(layer_vectors, means, strict=True):
+            similarities.append(statistics.fmean(cos(word, mean) for word in words))
+        intra = statistics.fmean(similarities)
         assert row["intra_similarity"] == pytest.approx(intra)
         assert row["adjusted_intra_similarity"] == pytest.approx(intra - random)
 
@@ -86,10 +83,8 @@ def test_samples_are_distinct_and_reproducible() -> None:
     samples = draw_samples(1000, 200, 5, seed=3)
     assert [len(set(rows.tolist())) for rows in samples] == [200] * 5
     assert len({tuple(rows.tolist()) for rows in samples}) == 5
-    assert all(
-        np.array_equal(a, b)
-        for a, b in zip(samples, draw_samples(1000, 200, 5, seed=3), strict=True)
-    )
+    for rows, again in zip(samples, draw_samples(1000, 200, 5, seed=3), strict=True):
+        assert np.array_equal(rows, again)
     assert not np.array_equal(samples[0], draw_samples(1000, 200, 5, seed=4)[0])
 
 
@@ -99,9 +94,9 @@ def test_random_similarity_is_averaged_over_samples(monkeypatch: pytest.MonkeyPa
     vectors = vectors_of(sentences, n_layers=1)
     (row,) = summed(sentences, vectors, seed=3).measure([np.arange(len(sentences))], [None])
     means = mean_of_forms(sentences, [array[0] for array in vectors])
-    expected = [
-        mean_of_pairs([means[form] for form in rows]) for rows in draw_samples(101, 30, 5, seed=3)
-    ]
+    expected = []
+    for forms in draw_samples(101, 30, 5, seed=3):
+        expected.append(mean_of_pairs([means[form] for form in forms]))
     assert row["random_similarity"] == pytest.approx(statistics.fmean(expected))
     assert row["random_sd"] == pytest.approx(statistics.stdev(expected))
 
@@ -109,9 +104,11 @@ def test_random_similarity_is_averaged_over_samples(monkeypatch: pytest.MonkeyPa
 def test_unencoded_sentences_are_ignored() -> None:
     sentences = words_in((*SENTENCES, "too long a sentence"))
     vectors = vectors_of(sentences)[:3]
-    sums, whole = summed(sentences, vectors), summed(sentences[:3], vectors)
-    assert sums.n_words == whole.n_words == 10
-    assert sums.measure([np.arange(4)], [None] * 3) == whole.measure([np.arange(3)], [None] * 3)
+    sums = summed(sentences, vectors)
+    sums_of_encoded = summed(sentences[:3], vectors)
+    assert sums.n_words == sums_of_encoded.n_words == 10
+    expected = sums_of_encoded.measure([np.arange(3)], [None] * 3)
+    assert sums.measure([np.arange(4)], [None] * 3) == expected
 
 
 def test_top_layer_means_average_last_four_layers() -> None:

@@ -47,24 +47,21 @@ def test_analysis_columns_equal_direct_measurements(
     model = str(random_model("bert"))
     run = ("paper", "own/table9", "--encoder", model, "--run", "--seeds", "2", "--format", "json")
     cells = cells_of(mirrorbench(*run).assert_works())
-    assert {cell["seeds"] for (row, _), cell in cells.items() if row == 1} == {
-        1
-    }  # nothing is tuned: no seeds
+    # Nothing is tuned in the first row: no seeds.
+    assert {cell["seeds"] for (row, _), cell in cells.items() if row == 1} == {1}
     assert {cell["seeds"] for (row, _), cell in cells.items() if row == 2} == {2}
     plain = f"{model}+base:pooling=mean"
     assert cells[1, "IS"]["encoder"] == plain
-    vectors = (
-        package.load(plain)
-        .encode((folder / "texts.txt").read_text().splitlines())
-        .astype(np.float64)
-    )
+    texts = (folder / "texts.txt").read_text().splitlines()
+    vectors = package.load(plain).encode(texts).astype(np.float64)
     assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors.mean(axis=0)))
     (path,) = (
         path
         for path in (folder / "results").rglob("quick-simlex/seed-0.npz")
         if "base" in str(path)
     )
-    pairs, words = np.load(path), np.load(str(path).replace("quick-simlex", "quick-wic"))
+    pairs = np.load(path)
+    words = np.load(str(path).replace("quick-simlex", "quick-wic"))
     low = pairs["gold"] < pairs["gold"].min() + np.ptp(pairs["gold"]) / 3
     assert cells[1, "dissimilar"]["measured"] == pytest.approx(pairs["scores"][low].mean())
     positive = (words["gold"] == 1) & (words["splits"] == "train")  # the split that is scored
@@ -83,11 +80,9 @@ def test_analysis_columns_equal_direct_measurements(
     assert ", from earlier runs" in again.err  # nothing is computed twice
     assert mirrorbench("paper", "own/table9", "--encoder", model, "-f", "json").out == again.out
     assert listing(mirrorbench("paper", "--encoder", model).out)["own/table9"][0] == "12 of 12"
-    assert (
-        "isotropy" not in mirrorbench("leaderboard", "results").assert_works().out
-    )  # they are no scores of tasks
-    (folder / "texts.txt").write_text(
-        "the cat sat here\na dog ran\n"
-    )  # other texts, another number
+    # Results of analyses are not scores of tasks.
+    assert "isotropy" not in mirrorbench("leaderboard", "results").assert_works().out
+    # Other texts, another number.
+    (folder / "texts.txt").write_text("the cat sat here\na dog ran\n")
     cells = cells_of(mirrorbench(*run).assert_works())
     assert cells[1, "MVN"]["measured"] == pytest.approx(np.linalg.norm(vectors[:2].mean(axis=0)))

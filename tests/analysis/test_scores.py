@@ -35,15 +35,15 @@ def test_band_distributions_equal_numpy_and_sklearn() -> None:
     cosines = np.clip(rng.normal(0.4 + 0.2 * gold, 0.15), -1, 1)
     edges = scores.shared_edges([cosines])
     distribution = scores.distribution({"scores": cosines, "gold": gold}, edges)
-    for band, own in zip(
-        distribution["bands"], (cosines[gold == 0], cosines[gold == 1]), strict=True
-    ):
-        assert [band[name] for name in ("n", "mean", "sd", "median")] == pytest.approx(
-            [len(own), np.mean(own), statistics.stdev(own), np.median(own)]
-        )
-        assert band["density"] * np.diff(edges) * len(own) == pytest.approx(
-            np.histogram(own, edges)[0]
-        )
+    for label, band in enumerate(distribution["bands"]):
+        in_band = cosines[gold == label]
+        assert band["n"] == len(in_band)
+        assert band["mean"] == pytest.approx(np.mean(in_band))
+        assert band["sd"] == pytest.approx(statistics.stdev(in_band))
+        assert band["median"] == pytest.approx(np.median(in_band))
+        counts, _ = np.histogram(in_band, edges)
+        assert band["density"] * np.diff(edges) * len(in_band) == pytest.approx(counts)
+    assert len(distribution["bands"]) == 2
     assert distribution["auc"] == pytest.approx(roc_auc_score(gold, cosines))
     low, high = (band["density"] for band in distribution["bands"])
     assert distribution["overlap"] == pytest.approx(np.minimum(low, high) @ np.diff(edges))
@@ -51,12 +51,10 @@ def test_band_distributions_equal_numpy_and_sklearn() -> None:
 
 def test_band_overlap_and_graded_auc_are_correct() -> None:
     gold = np.array([0, 0, 1, 1])
-    parted, same = np.array([0.1, 0.15, 0.8, 0.9]), np.array([0.1, 0.9, 0.1, 0.9])
-    overlaps = [
-        scores.distribution({"scores": s, "gold": gold}, scores.shared_edges([s]))["overlap"]
-        for s in (parted, same)
-    ]
-    assert overlaps == [0, pytest.approx(1)]
+    for cosines, overlap in (([0.1, 0.15, 0.8, 0.9], 0), ([0.1, 0.9, 0.1, 0.9], 1)):
+        predictions = {"scores": np.array(cosines), "gold": gold}
+        edges = scores.shared_edges([predictions["scores"]])
+        assert scores.distribution(predictions, edges)["overlap"] == pytest.approx(overlap)
     gold = np.array([0, 0.5, 2.5, 4.5, 5])
     cosines = np.array([0.2, 0.6, 0.99, 0.5, 0.9])
     distribution = scores.distribution(
@@ -103,9 +101,9 @@ def test_binary_answers_and_margins_are_computed() -> None:
         ),  # the best threshold is .55
     ):
         stored = {"scores": np.array(values), "gold": np.array(gold, dtype=np.float64)}
-        answers = scores.answers(
-            stored | ({"predictions": np.array(given, dtype=np.int8)} if given else {}), 0.4
-        )
+        if given:
+            stored["predictions"] = np.array(given, dtype=np.int8)
+        answers = scores.answers(stored, 0.4)
         assert answers is not None
         assert (answers[0].tolist(), answers[1].tolist()) == (right, pytest.approx(above))
     assert (
@@ -115,7 +113,8 @@ def test_binary_answers_and_margins_are_computed() -> None:
 
 def test_changed_answers_are_found_and_sorted() -> None:
     rng = np.random.default_rng(2)
-    gold, ids = rng.integers(0, 2, 60), [str(n) for n in range(60)]
+    gold = rng.integers(0, 2, 60)
+    ids = [str(n) for n in range(60)]
     margins = rng.normal(size=60) - 0.1, rng.normal(size=60) + gold - 0.6
     before, after = ((margin > 0).astype(np.int64) for margin in margins)
     changed = scores.changed_answers(ids, gold, (before, margins[0]), (after, margins[1]))
@@ -128,23 +127,21 @@ def test_changed_answers_are_found_and_sorted() -> None:
 
 
 def test_rank_shifts_are_sorted_by_gain() -> None:
-    gold, before, after = (
-        [0.0, 1.0, 2.0, 3.0],
-        np.array([4.0, 3.0, 2.0, 1.0]),
-        np.array([1.0, 2.0, 3.0, 4.0]),
-    )
+    gold = [0.0, 1.0, 2.0, 3.0]
+    before = np.array([4.0, 3.0, 2.0, 1.0])
+    after = np.array([1.0, 2.0, 3.0, 4.0])
     shifts = scores.shifted_ranks(list("abcd"), gold, before, after)
     assert [shift["id"] for shift in shifts] == ["a", "d", "b", "c"]  # the largest gain first
     assert [shift["gain"] for shift in shifts] == pytest.approx([1, 1, 1 / 3, 1 / 3])
     assert all(shift["rank_after"] == shift["gold_rank"] for shift in shifts)
-    rng = np.random.default_rng(
-        4
-    )  # Spearman's correlation is Pearson's of these ranks, ties given their mean
-    gold, values = rng.integers(0, 5, 40).astype(float), rng.normal(size=40)
+    # Spearman's correlation is Pearson's of these ranks, ties given their mean.
+    rng = np.random.default_rng(4)
+    gold = rng.integers(0, 5, 40).astype(float)
+    values = rng.normal(size=40)
     shifts = scores.shifted_ranks([str(n) for n in range(40)], gold, values, -values)
-    correlation = np.corrcoef([s["gold_rank"] for s in shifts], [s["rank_before"] for s in shifts])[
-        0, 1
-    ]
+    gold_ranks = [shift["gold_rank"] for shift in shifts]
+    ranks_before = [shift["rank_before"] for shift in shifts]
+    correlation = np.corrcoef(gold_ranks, ranks_before)[0, 1]
     assert correlation == pytest.approx(spearmanr(gold, values)[0])
 
 
@@ -173,17 +170,13 @@ def test_preset_settings_count_as_curve_values() -> None:
     ]
     (curve,) = scores.curves_over(stored, "dropout")
     assert [p["x"] for p in curve.points] == [0.1, 0.4]
-    assert [scores.setting(stored[1], key) for key in ("lr", "corpus_size", "no-such-key")] == [
-        2e-5,
-        1000,
-        None,
-    ]
+    assert scores.setting(stored[1], "lr") == 2e-5
+    assert scores.setting(stored[1], "corpus_size") == 1000
+    assert scores.setting(stored[1], "no-such-key") is None
     untuned = result("b+base:dims=64", 0.1)
-    assert [scores.setting(untuned, key) for key in ("dims", "dropout", "corpus_size")] == [
-        64,
-        None,
-        None,
-    ]
+    assert scores.setting(untuned, "dims") == 64
+    assert scores.setting(untuned, "dropout") is None
+    assert scores.setting(untuned, "corpus_size") is None
 
 
 def test_curves_separate_settings_tasks_and_protocols() -> None:
@@ -200,10 +193,10 @@ def test_curves_separate_settings_tasks_and_protocols() -> None:
     assert len(curves) == 8
     assert {len(curve.points) for curve in curves} == {2}
     assert len({(curve.spec, curve.task, curve.protocol) for curve in curves}) == 8
-    values = ((1, 0.1), (2, None), (3, 0.3))  # an undefined one is no point
+    values = ((1, 0.1), (2, None), (3, 0.3))  # an undefined score gives no point
     stored = [result(f"b+mirror:span_mask={k}", y, augment={"span_mask": k}) for k, y in values]
-    (alone,) = scores.curves_over(stored, "span_mask")
-    assert [p["x"] for p in alone.points] == [1, 3]
+    (curve,) = scores.curves_over(stored, "span_mask")
+    assert [p["x"] for p in curve.points] == [1, 3]
     assert scores.curves_over(stored[:2], "span_mask") == []
 
 
@@ -215,9 +208,8 @@ def test_bucket_words_are_counted_once_ignoring_case(plugins: object) -> None:
         ("words-en-10-20k", 1, 0.25),
     ]
     assert [row["words"] for row in scores.count_words([], buckets)] == [0, 0]
-    assert [b for entry in plugins.corpora if (b := scores.bounds(entry.name))] == [
-        (n, n + 10) for n in range(0, 100, 10)
-    ]
+    bounds = [scores.bounds(entry.name) for entry in plugins.corpora]
+    assert [limits for limits in bounds if limits] == [(n, n + 10) for n in range(0, 100, 10)]
     assert scores.bounds("words-en") is None
 
 

@@ -53,9 +53,7 @@ def test_written_tables_and_documents_preserve_numbers(tmp_path: Path) -> None:
     assert (content["rows"][0]["score"], content["rows"][1]["sd"]) == (0.1234567890123, None)
 
 
-def test_empty_analysis_is_written_but_failed_is_not(
-    tmp_path: Path,
-) -> None:
+def test_empty_analysis_is_written_but_failed_is_not(tmp_path: Path) -> None:
     table, document = Analysis("none", [], {"changed": 0}, draw_curve).write(tmp_path)
     assert table.read_text() == "\n"
     content = json.loads(document.read_text())
