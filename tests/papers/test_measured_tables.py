@@ -29,12 +29,10 @@ def test_measured_means_and_averages_equal_numpy() -> None:
     )
     assert row[0].difference == pytest.approx(values.mean() - 0.646)
     assert comparison.counts == (8, 112)
-    assert all(
-        cell.measured is None for i, line in enumerate(comparison.cells) if i != 7 for cell in line
-    )
-    row = joined(
-        "mirror-bert/table3", [result for result in sts("roberta+mirror") if result.task != "sickr"]
-    ).cells[7]
+    for cells in (*comparison.cells[:7], *comparison.cells[8:]):
+        assert all(cell.measured is None for cell in cells)
+    without_sickr = [result for result in sts("roberta+mirror") if result.task != "sickr"]
+    row = joined("mirror-bert/table3", without_sickr).cells[7]
     assert row[0].measured
     assert row[6].measured is row[7].measured is None  # an average needs all its tasks
 
@@ -124,12 +122,12 @@ def test_measured_sweeps_and_differences_fill_their_cells() -> None:
 
 
 def test_only_matching_protocol_and_pooling_fill_cells() -> None:
-    for asked, made, pooling in product(
-        ("paper", "released"), ("paper", "released"), ("mean", "mean-padded")
-    ):
-        result = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=made)
-        n_filled = joined("mirror-bert/table3", [result], protocol=asked).counts[0]
-        assert n_filled == (asked == made and pooling == "mean-padded")
+    protocols = ("paper", "released")
+    for asked, stored_under, pooling in product(protocols, protocols, ("mean", "mean-padded")):
+        result = stored(f"bert+base:pooling={pooling}", "sts12", 0.5, protocol=stored_under)
+        counts = joined("mirror-bert/table3", [result], protocol=asked).counts
+        matches = asked == stored_under and pooling == "mean-padded"
+        assert counts.measured == (1 if matches else 0)
 
 
 def test_other_backbone_is_not_compared_with_paper() -> None:
@@ -149,30 +147,27 @@ def test_other_backbone_is_not_compared_with_paper() -> None:
     assert shown.blocks() == [
         i for i, row in enumerate(shown.rows) if row.part == "published" and i
     ]
-    assert {
-        row.label
-        for row in as_table(filled(table("mirror-bert/table3"))).rows
-        if row.part == "measured"
-    } == {""}
+    own_backbone = as_table(filled(table("mirror-bert/table3")))
+    assert {row.label for row in own_backbone.rows if row.part == "measured"} == {""}
 
 
 def test_deviations_and_training_seconds_are_measured() -> None:
     scores = np.array([0.5 + np.arange(7) / 9, [0.6] * 7])  # by seed and task
-    results = [
-        stored("bert+mirror", task, scores[seed, i], seed)
-        for i, task in enumerate(STS)
-        for seed in range(2)
-    ]
-    for result in results:
-        result.seconds["train"] = 8.0 + 4 * result.seed
-        result.cell["recipe"]["epochs"] = 2
+    results = []
+    for i, task in enumerate(STS):
+        for seed in range(2):
+            result = stored("bert+mirror", task, scores[seed, i], seed)
+            result.seconds["train"] = 8.0 + 4 * seed
+            result.cell["recipe"]["epochs"] = 2
+            results.append(result)
     comparison = joined("mirror-bert/text", results)
     measured = [cell.measured and cell.measured.mean for cell in comparison.cells[0]]
     deviation = pytest.approx(scores.mean(axis=1).std(ddof=1))
     assert measured == [deviation, None, pytest.approx(5.0), pytest.approx(10.0)]
     assert [cell.difference for cell in comparison.cells[0]] == [None] * 4
-    alone = joined("mirror-bert/text", [r for r in results if r.seed == 0]).cells[0]
-    assert [cell.measured is not None for cell in alone] == [False, False, True, True]
+    first_seed = [result for result in results if result.seed == 0]
+    cells = joined("mirror-bert/text", first_seed).cells[0]
+    assert [cell.measured is not None for cell in cells] == [False, False, True, True]
     text = render_paper(comparison, "markdown")
     assert "< 0.002" in text
     assert "10.0 ± 2.8" in text
@@ -190,9 +185,8 @@ def test_sweeps_are_ranked_along_their_row() -> None:
     assert marks[3] == [0, 0, 2, 1, 0, 0, 0]  # DeBERTa, published
     shown = as_table(joined("mirror-bert/table3", []))
     ranks = [row[-1] for row in shown.ranks()]
-    assert (
-        ranks[8:] == [1] + [0] * 5
-    )  # RoBERTa + Mirror (drophead) has .764, its released model .7667
+    # RoBERTa + Mirror (drophead) has .764, its released model .7667.
+    assert ranks[8:] == [1] + [0] * 5
     assert "Not ranked; the values are those of README of mirror-bert: BERT" in "\n".join(
         shown.notes
     )

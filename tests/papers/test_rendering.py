@@ -23,11 +23,11 @@ def test_measured_row_and_difference_follow_published_row() -> None:
         stored("roberta+mirror", task, 0.7 + seed / 500, seed) for task in STS for seed in range(3)
     ]
     lines = render_paper(joined("mirror-bert/table7", results), "markdown").splitlines()
-    rows = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in lines
-        if line.startswith("|")
-    ]
+    rows = []
+    for line in lines:
+        if line.startswith("|"):
+            cells = line.strip("|").split("|")
+            rows.append([cell.strip() for cell in cells])
     assert rows[0] == ["model", "", "avg. ρ", "change"]
     assert rows[2:6] == [
         ["RoBERTa + Mirror", "published", "*.753*", "–"],
@@ -59,9 +59,8 @@ def test_scores_are_shown_in_the_papers_scale() -> None:
 def test_table_without_results_shows_only_published_values() -> None:
     text = render_paper(joined("mirrorwic/table9", []), "markdown")
     assert "published" not in text
-    assert re.search(
-        r"BERT \+ MirrorWiC +\|( +\? \|){5} +70\.84 \| +\? \|", text
-    )  # alone in its row, so not the best
+    # The only value of its row is not marked as the best.
+    assert re.search(r"BERT \+ MirrorWiC +\|( +\? \|){5} +70\.84 \| +\? \|", text)
 
 
 def test_csv_and_json_keep_full_precision() -> None:

@@ -48,7 +48,8 @@ notes:
 
 
 def read_scores(folder: Path, text: str) -> PaperTable:
-    (path := folder / "table1.yaml").write_text(text, encoding="utf-8")
+    path = folder / "table1.yaml"
+    path.write_text(text, encoding="utf-8")
     table = read_paper_table(path)
     assert isinstance(table, PaperTable)
     return table
@@ -168,25 +169,21 @@ def test_paper_tables_name_existing_encoders_and_tasks(plugins: Plugins) -> None
     ):
         tasks = (target.analysis.task,) if target.analysis else target.tasks
         for level in {plugins.tasks[task].level for task in tasks}:
-            assert expand_ladder(target.spec, level, plugins) == (
-                target.spec,
-            )  # a row, not a ladder
+            # A row, not a ladder.
+            assert expand_ladder(target.spec, level, plugins) == (target.spec,)
         if target.spec.method:
             assert target.spec.backbone in backbones.BACKBONES
             method = plugins.methods[target.spec.method]
             if method.tunes:
-                known = {entry.name: entry.value for entry in plugins.augmentations}
-                override(
-                    method.preset("sentence", "bert", "paper"), dict(target.spec.params), known
-                )
-        for task in () if target.analysis else tasks:
-            main, metric = plugins.tasks[task].main_metric, target.metric
-            assert metric == main or metric.rpartition("_")[2] in (
-                "accuracy",
-                "auc",
-                "accuracy@5",
-                "pearson",
-            ), task
+                augmentations = {entry.name: entry.value for entry in plugins.augmentations}
+                preset = method.preset("sentence", "bert", "paper")
+                override(preset, dict(target.spec.params), augmentations)
+        if target.analysis:
+            continue
+        for task in tasks:
+            measure = target.metric.rpartition("_")[2]
+            is_main = target.metric == plugins.tasks[task].main_metric
+            assert is_main or measure in ("accuracy", "auc", "accuracy@5", "pearson"), task
 
 
 def test_paper_defaults_equal_presets() -> None:
@@ -218,9 +215,8 @@ def test_models_in_papers_match_known_backbones(plugins: Plugins) -> None:
         row for table in TABLES.values() for row in table.rows if "released model" in row.label
     ]
     assert len(released) == 8
-    for row in (
-        released
-    ):  # a row has the readout of the model's short name, so that the name alone measures it
+    # A row has the readout of the model's short name, so that the name alone measures it.
+    for row in released:
         assert expand_ladder(parse_spec(row.spec.backbone), "sentence", plugins) == (row.spec,)
 
 
