@@ -111,10 +111,10 @@ class PaperColumn(_Spec):
 class PaperRow(_Spec):
     """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
 
-    ``against`` is the number of the row that is subtracted in differences; ``defaults`` are the paper's own values of the
-    keys that the table varies (``None``: the table's); ``note`` is the reason for a missing spec, or the source of the
-    value. ``source`` is the source of a row that the paper does not print: such a row is not ranked, and is not
-    measured on another backbone.
+    ``against`` is the number of the row that is subtracted in differences; ``defaults`` are the paper's own values of
+    the keys that the table varies (``None``: the table's); ``note`` is the reason for a missing spec, or the source of
+    the value. ``source`` is the source of a row that the paper does not print: it is not ranked, and is not measured on
+    another backbone.
     """
 
     label: Text
