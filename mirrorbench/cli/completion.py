@@ -1,12 +1,12 @@
-"""Completion of arguments in the shell. Names come from the plugins; torch is not imported for them.
+"""Completion of arguments in the shell, with names from the plugins.
 
-Typer asks a function for the names of one argument. Names are looked up when the shell asks, not at import, since each
-key press starts mirrorbench anew.
+Names are looked up when the shell asks for them, not at import. Each key press starts mirrorbench anew, so this module
+imports little, and never torch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.specs import LEVELS, PROTOCOLS
@@ -34,16 +34,16 @@ def _backbones() -> Iterable[str]:
 
 
 def _grids() -> Iterable[str]:
+    # Names that start with a dot are endings of grid files, such as .yaml.
     return (name for name in _plugins().grids.names() if not name.startswith("."))
 
 
-def _tables() -> Iterable[str]:
-    papers = _plugins().papers
-    return (
-        name
-        for e in papers
-        for name in (e.name, *(f"{e.name}/{f.stem}" for f in e.value.glob("*.yaml")))
-    )
+def _tables() -> Iterator[str]:
+    """Yield each paper, followed by its tables."""
+    for entry in _plugins().papers:
+        yield entry.name
+        for file in entry.value.glob("*.yaml"):
+            yield f"{entry.name}/{file.stem}"
 
 
 NAMES: dict[str, Callable[[], Iterable[str]]] = {
@@ -60,21 +60,35 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "data": lambda: [*_suites(), *_plugins().tasks.names(), *_plugins().corpora.names()],
     "encoders": lambda: [*_backbones(), *_plugins().encoders.names()],
 }
-"""Names by group; those of all other groups are registered by plugins."""
+"""A function for the names of each group that is not a registry of the plugins."""
+_SEPARATORS = {"tasks": ",", "encoders": "+", "corpora": "+"}
+"""What joins several names in one argument, by group; in an encoder, the backbone and its method."""
 
 
 def complete(group: str) -> Any:
     """Return the ``autocompletion`` of an argument that takes names of a group.
 
-    Several tasks are joined by a comma, a backbone and its method by ``+``, several corpora too.
+    Several tasks are joined by a comma, several corpora by ``+``, as are a backbone and its method. Only the last name
+    is completed.
     """
 
-    def offered(incomplete: str) -> list[str]:
-        before, mark, last = incomplete.rpartition(
-            {"tasks": ",", "encoders": "+", "corpora": "+"}.get(group, "\n")
-        )
-        asked = "methods" if group == "encoders" and mark else group
-        known = NAMES[asked]() if asked in NAMES else getattr(_plugins(), asked).names()
-        return [f"{before}{mark}{name}" for name in known if name.startswith(last)]
+    def completions(incomplete: str) -> list[str]:
+        prefix, last_name = _split_last_name(group, incomplete)
+        names = _names("methods" if group == "encoders" and prefix else group)
+        return [prefix + name for name in names if name.startswith(last_name)]
 
-    return offered
+    return completions
+
+
+def _split_last_name(group: str, text: str) -> tuple[str, str]:
+    """Return the text up to its last separator, that one included, and the unfinished name after it."""
+    if group not in _SEPARATORS:
+        return "", text
+    names, separator, last_name = text.rpartition(_SEPARATORS[group])
+    return names + separator, last_name
+
+
+def _names(group: str) -> Iterable[str]:
+    if group in NAMES:
+        return NAMES[group]()
+    return getattr(_plugins(), group).names()

@@ -25,6 +25,7 @@ from mirrorbench.core.errors import (
 
 if TYPE_CHECKING:
     from mirrorbench.data.cards import Card
+    from mirrorbench.data.importing import CardImport
     from mirrorbench.data.store import DataStore
 
 data_app = typer.Typer(
@@ -33,7 +34,8 @@ data_app = typer.Typer(
     help="List, fetch, import and verify data sets and corpora.",
 )
 
-_WIDE = 120  # a terminal of fewer columns gets names, files and titles alone
+_WIDE = 120
+"""Columns of a terminal below which ``data list`` shows only names, files and titles."""
 _Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -82,19 +84,32 @@ def list_data(
     if as_json:
         print_json([_as_json(card, store.status(card)) for card in cards])
         return
-    head = ["name", "kind", "language", "files", "licence", "title"]
     rows = []
     for card in cards:
         states = list(store.status(card).values())
-        files = f"{states.count('present')}/{len(states)}" + (
-            " altered" if "altered" in states else ""
+        files = f"{states.count('present')}/{len(states)}"
+        if "altered" in states:
+            files += " altered"
+        rows.append(
+            {
+                "name": card.name,
+                "kind": card.kind,
+                "language": ",".join(card.languages),
+                "files": files,
+                "licence": _short_licence(card.licence),
+                "title": card.title,
+            }
         )
-        short = re.split(r"[:;(]|\.\s|\.$", card.licence, maxsplit=1)[0].strip()
-        rows.append([card.name, card.kind, ",".join(card.languages), files, short, card.title])
+    columns = ["name", "kind", "language", "files", "licence", "title"]
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
-        head, rows = [head[i] for i in (0, 3, 5)], [[row[i] for i in (0, 3, 5)] for row in rows]
-    print_rows(head, rows)
+        columns = ["name", "files", "title"]
+    print_rows(columns, [[row[column] for column in columns] for row in rows])
     say(f"Store: {store.root}")
+
+
+def _short_licence(licence: str) -> str:
+    """Return the name of a licence, without what its card says about it after a colon, a bracket or a full stop."""
+    return re.split(r"[:;(]|\.\s|\.$", licence, maxsplit=1)[0].strip()
 
 
 @data_app.command()
@@ -115,23 +130,23 @@ def fetch(
         )
     store = _store(data_dir, offline)
 
-    failures, done = {}, 0
-    for card in _cards(names or ()):
+    cards = _cards(names or ())
+    failures: list[MirrorbenchError] = []
+    for card in cards:
         try:
             files = store.fetch(card, force=force)
-            done += 1
             folder = os.path.commonpath([path.parent for path in files.values()])
             say(f"{card.name}: complete, {len(files)} of its files in {folder}")
         except MirrorbenchError as error:
-            failures[card.name] = error
+            failures.append(error)
     if len(failures) == 1:
-        raise failures.popitem()[1]
+        raise failures[0]
     if failures:
-        for failure in failures.values():
+        for failure in failures:
             if not failure.lacks:
                 say(f"{failure}\n", err=True)
-        say(f"{len(failures)} of {len(failures) + done} data sets could not be fetched:", err=True)
-        for line in summary(lack for failure in failures.values() for lack in failure.lacks):
+        say(f"{len(failures)} of {len(cards)} data sets could not be fetched:", err=True)
+        for line in summary(lack for failure in failures for lack in failure.lacks):
             say(line, err=True)
         raise DataUnavailableError(
             "Not everything was fetched.",
@@ -143,11 +158,11 @@ def fetch(
 def import_data(
     folder: _Folder, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
 ) -> None:
-    """Take original files over from a folder, wherever they lie under it.
+    """Import original files from a folder and its subfolders.
 
-    Files are recognised by checksum, in archives (zip, tar, Debian packages) too. One whose checksum is not published
-    must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). The first
-    that has the format and the published number of items is taken.
+    Files are recognised by their checksum, also inside archives (zip, tar, Debian packages). A file without a published
+    checksum must have the path that its card gives, or lie in a folder named after the card (`am2ico-de/dev.tsv`). The
+    first such file with the right format and the published number of items is taken.
     """
     from mirrorbench.data.importing import import_folder
     from mirrorbench.runs.registry import cards, plugins
@@ -155,29 +170,38 @@ def import_data(
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
     new = [card for card in report.cards.values() if card.imported or card.altered]
-    rows: dict[
-        tuple[tuple[str, ...], str, str], list[str]
-    ] = {}  # cards of the same files share a row
+    unchanged = [card for card in report.cards.values() if card not in new]
+
+    # Cards of the same files share a row.
+    names_by_outcome: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
     for card in new:
-        remarks = {
-            "missing:": card.missing,
-            "altered": card.altered,
-            "no published checksum:": card.unverified,
-        }
-        remark = "; ".join(f"{word} {', '.join(names)}" for word, names in remarks.items() if names)
-        rows.setdefault((card.imported, card.state, remark), []).append(card.name)
-    if rows:
+        outcome = (card.imported, card.state, _import_remarks(card))
+        names_by_outcome.setdefault(outcome, []).append(card.name)
+    if names_by_outcome:
         cells = [
-            (", ".join(names), state, str(len(files)), remark)
-            for (files, state, remark), names in rows.items()
+            (", ".join(names), state, str(len(files)), remarks)
+            for (files, state, remarks), names in names_by_outcome.items()
         ]
         print_rows(("name", "state", "imported", "remarks"), cells)
     for problem in report.problems:
         say(f"Problem: {problem}")
-    if rest := [card.state for card in report.cards.values() if card not in new]:
-        states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(rest).items()))
-        say(f"Nothing new for {len(rest)} data sets ({states}): mirrorbench data list")
+    if unchanged:
+        counts = Counter(card.state for card in unchanged)
+        states = ", ".join(f"{count} {state}" for state, count in sorted(counts.items()))
+        say(f"Nothing new for {len(unchanged)} data sets ({states}): mirrorbench data list")
     say(f"{report.n_files} files looked at, {report.n_imported} copied into {store.root}")
+
+
+def _import_remarks(card: CardImport) -> str:
+    """Return what is not in order with the files of a data set after an import; empty if all is well."""
+    remarks = []
+    if card.missing:
+        remarks.append(f"missing: {', '.join(card.missing)}")
+    if card.altered:
+        remarks.append(f"altered {', '.join(card.altered)}")
+    if card.unverified:
+        remarks.append(f"no published checksum: {', '.join(card.unverified)}")
+    return "; ".join(remarks)
 
 
 @data_app.command("verify")
@@ -187,16 +211,20 @@ def verify_data(
     offline: Offline = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Hash the files that are here again and compare them with their cards."""
+    """Compare the checksums of local files with those of their cards."""
     store = _store(data_dir, offline)
-    states = {card.name: store.verify(card) for card in _cards(names or ())}
-    # Without names only what is here at all.
-    shown = {name: of for name, of in states.items() if names or set(of.values()) != {"missing"}}
-    print_rows(
-        ("file", "state"),
-        [(f"{name}/{path}", state) for name, of in shown.items() for path, state in of.items()],
-    )
-    if altered := [name for name, of in shown.items() if "altered" in of.values()]:
+    rows = []
+    altered = []
+    for card in _cards(names or ()):
+        states = store.verify(card)
+        # Without names, leave out data sets of which there is no file.
+        if not names and set(states.values()) == {"missing"}:
+            continue
+        rows += [(f"{card.name}/{path}", state) for path, state in states.items()]
+        if "altered" in states.values():
+            altered.append(card.name)
+    print_rows(("file", "state"), rows)
+    if altered:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
         hint = f"Fetch them again (the altered files are kept as NAME.altered):  {command}"
         raise DataIntegrityError(f"Altered files in {', '.join(altered)}.", hint)
@@ -206,7 +234,7 @@ def verify_data(
 def path(
     name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
 ) -> None:
-    """Print the paths of the files of a data set, fetching them if need be."""
+    """Print the paths of a data set's files, after fetching those that are missing."""
     (card,) = _cards([name], suites=False)
     for file in _store(data_dir, offline).fetch(card).values():
         say(str(file))
@@ -221,37 +249,44 @@ def show_overlap(
     as_json: Json = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Count test items with texts that occur in a corpus to tune on.
+    """Count test items whose texts occur in a tuning corpus.
 
-    Texts are compared after Unicode normalisation (NFKC) and case folding, white space collapsed. "any text": at least
-    one text of the item is in the corpus; "all texts": every one, of a pair both.
+    Texts are compared after Unicode normalisation (NFKC), case folding and collapsing white space. "any text": at least
+    one text of the item is in the corpus; "all texts": every text of the item is, such as both texts of a pair.
 
     `mirrorbench data overlap sts-sentences sts`
     """
     from mirrorbench.session import Session
 
-    overlaps = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
-    failures = {
-        name: shares for name, shares in overlaps.items() if isinstance(shares, MirrorbenchError)
-    }
-    rows = [
-        {"task": name, "corpus": corpus, **(shares.to_json() if shares else {})}
-        for name, shares in overlaps.items()
-        if not isinstance(shares, MirrorbenchError)
-    ]
+    rows: list[dict[str, Any]] = []
+    failures: dict[str, MirrorbenchError] = {}
+    for name, overlap in Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks).items():
+        if isinstance(overlap, MirrorbenchError):
+            failures[name] = overlap
+            continue
+        row: dict[str, Any] = {"task": name, "corpus": corpus}
+        # A task that states no texts has no overlap.
+        if overlap:
+            row |= overlap.to_json()
+        rows.append(row)
     if as_json:
         print_json(rows)
     elif rows:
-        shown = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
-        cells = [
-            [r["task"], *(t.format(r[k]) if k in r else "unknown" for k, t in shown.items())]
-            for r in rows
-        ]
+        cells = [[row["task"], *_overlap_cells(row)] for row in rows]
         print_rows(("task", "items", "any text", "all texts"), cells)
     if failures:
         raise DataUnavailableError(
             f"Not compared: {', '.join(failures)}", "\n".join(map(str, failures.values()))
         )
+
+
+def _overlap_cells(row: dict[str, Any]) -> list[str]:
+    """Return the number of items of a task and the shares whose texts are in the corpus, each perhaps unknown."""
+    formats = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
+    cells = []
+    for key, format_ in formats.items():
+        cells.append(format_.format(row[key]) if key in row else "unknown")
+    return cells
 
 
 def _store(data_dir: Path | None, offline: bool) -> DataStore:
@@ -262,23 +297,32 @@ def _store(data_dir: Path | None, offline: bool) -> DataStore:
 
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
-    """Return the cards of data sets, of the members of suites, and of data sets of the hub; without names all."""
+    """Return the cards of data sets, members of suites, and data sets of the hub, once each; without names, all cards.
+
+    Raises:
+        UnknownNameError: a name that is none of these.
+    """
     from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
     from mirrorbench.runs.registry import cards, plugins
 
-    known, members = cards(plugins()), builtin_suites() if suites else {}
-    flat = dict.fromkeys(task for name in names for task in members.get(name, (name,)))
-    for name in flat:
-        if name not in known:
-            if not is_hub_id(name):
-                raise unknown_name("data set", name, [*known, *members], "mirrorbench data list")
-            known[name] = hub_card(name)
-    return [known[name] for name in flat or known]
+    available = cards(plugins())
+    members_of_suites = builtin_suites() if suites else {}
+    chosen: dict[str, Card] = {}
+    for name in names:
+        for member in members_of_suites.get(name, (name,)):
+            if member in available:
+                chosen[member] = available[member]
+            elif is_hub_id(member):
+                chosen[member] = hub_card(member)
+            else:
+                candidates = [*available, *members_of_suites]
+                raise unknown_name("data set", member, candidates, "mirrorbench data list")
+    return list((chosen or available).values())
 
 
 def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
-    keys = (
+    fields = (
         "name",
         "kind",
         "title",
@@ -304,4 +348,6 @@ def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
         }
         for file in card.files
     ]
-    return {**{key: getattr(card, key) for key in keys}, "files": files}
+    card_object = {field: getattr(card, field) for field in fields}
+    card_object["files"] = files
+    return card_object

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -75,11 +76,10 @@ def list_registered(
         raise UsageError(
             "--suite, --level, --language and --here choose tasks", "mirrorbench list tasks"
         )
-    rows = (
-        _tasks(plugins(), data_dir, suite, level, language, here)
-        if listed is Listed.tasks
-        else _rows(listed, plugins())
-    )
+    if listed is Listed.tasks:
+        rows = _tasks(plugins(), data_dir, suite, level, language, here)
+    else:
+        rows = _rows(listed, plugins())
     _print(rows, as_json)
     if listed is Listed.encoders and not as_json:
         say(err=True)
@@ -94,94 +94,151 @@ def list_registered(
 def _tasks(
     registered: Plugins, data_dir: Path | None, suite: str, level: str, language: str, here: bool
 ) -> list[dict[str, Any]]:
-    from mirrorbench.core.errors import unknown_name
+    """Return a row for each task that all given options choose.
+
+    Raises:
+        UnknownNameError: a suite or level that does not exist, or a language of no task.
+    """
     from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.store import DataStore
 
-    suites, store, rows = builtin_suites(), DataStore(data_dir), []
-    wanted = {"suites": suite, "level": level, "languages": language}
-    seen: dict[str, set[str]] = {"suites": set(suites), "level": set(LEVELS), "languages": set()}
-    for entry in sorted(registered.tasks, key=lambda entry: entry.name):
-        task, card = entry.value, getattr(entry.value, "card", None)
-        row = {
-            "name": entry.name,
-            "level": [task.level],
-            "languages": list(task.languages),
-            "metric": task.main_metric,
-            "suites": [name for name, members in suites.items() if entry.name in members],
-            "description": card.title if card else entry.description,
-            "plugin": entry.origin,
-        }
-        seen["languages"].update(task.languages)
-        is_here = not here or card is None or set(store.status(card).values()) == {"present"}
-        if is_here and all(not name or name in row[key] for key, name in wanted.items()):
-            rows.append(row | {"level": task.level})
-    for key, name in wanted.items():
-        if name and name not in seen[key]:
-            raise unknown_name(key.removesuffix("s"), name, sorted(seen[key]))
+    suites = builtin_suites()
+    store = DataStore(data_dir)
+    tasks = sorted(registered.tasks, key=lambda entry: entry.name)
+    languages = {code for entry in tasks for code in entry.value.languages}
+    _check_name("suite", suite, suites)
+    _check_name("level", level, LEVELS)
+    _check_name("language", language, languages)
+
+    rows = []
+    for entry in tasks:
+        task = entry.value
+        card = getattr(task, "card", None)
+        suites_of_task = [name for name, members in suites.items() if entry.name in members]
+        if suite and suite not in suites_of_task:
+            continue
+        if level and level != task.level:
+            continue
+        if language and language not in task.languages:
+            continue
+        # A task without a card has its data in its code.
+        if here and card is not None and set(store.status(card).values()) != {"present"}:
+            continue
+        rows.append(
+            {
+                "name": entry.name,
+                "level": task.level,
+                "languages": list(task.languages),
+                "metric": task.main_metric,
+                "suites": suites_of_task,
+                "description": card.title if card else entry.description,
+                "plugin": entry.origin,
+            }
+        )
     return rows
 
 
+def _check_name(kind: str, name: str, names: Iterable[str]) -> None:
+    """Raise an ``UnknownNameError`` for a name that is not among ``names``; an empty one is none."""
+    from mirrorbench.core.errors import unknown_name
+
+    if name and name not in names:
+        raise unknown_name(kind, name, sorted(names))
+
+
 def _rows(listed: Listed, registered: Plugins) -> list[dict[str, Any]]:
-    if listed is Listed.plugins:
-        return registered.listing()
-    if listed is Listed.suites:
-        from mirrorbench.data.card_files import cards_folder, read_suites
-
-        suites = read_suites(cards_folder() / "suites.yaml")
-        return [
-            {"name": name, "measures": s.measures, "tasks": list(s.tasks)}
-            for name, s in suites.items()
-        ]
-    if listed is Listed.tables:
-        from mirrorbench.reports.selection import layouts
-
-        return [
-            {"name": name, "title": t.title, "where": t.where}
-            for name, t in layouts(registered).items()
-        ]
-    if listed is Listed.backbones:
-        from mirrorbench.models.backbones import BACKBONES, is_here
-
-        return [
-            {
-                "name": b.name,
-                "label": b.label,
-                "hub id": b.hub_id,
-                "family": b.family,
-                "language": b.language,
-                "size": f"{b.millions:g}M" if b.millions else "",
-                "licence": b.licence + (", gated" if b.gated else ""),
-                "cached": "yes" if is_here(b) else "no",
-            }
-            for b in BACKBONES.values()
-        ]
-    if listed is Listed.encoders:
-        from mirrorbench.models.backbones import BACKBONES
-
-        backbones = [b for b in BACKBONES.values() if b.name not in registered.encoders]
-        known = [
-            *(("system", e.name, e.description, e.origin) for e in registered.encoders),
-            *(("backbone", b.name, b.label, "mirrorbench.models.backbones") for b in backbones),
-            *(("method", f"+{e.name}", e.description, e.origin) for e in registered.methods),
-        ]
-        return [
-            {"name": name, "type": type_, "description": d, "plugin": origin}
-            for type_, name, d, origin in known
-        ]
+    """Return the rows of any list but that of tasks."""
+    match listed:
+        case Listed.plugins:
+            return registered.listing()
+        case Listed.suites:
+            return _suites()
+        case Listed.tables:
+            return _tables(registered)
+        case Listed.backbones:
+            return _backbones()
+        case Listed.encoders:
+            return _encoders(registered)
     return [
         {"name": entry.name, "description": entry.description, "plugin": entry.origin}
         for entry in getattr(registered, listed.value)
     ]
 
 
+def _suites() -> list[dict[str, Any]]:
+    from mirrorbench.data.card_files import cards_folder, read_suites
+
+    suites = read_suites(cards_folder() / "suites.yaml")
+    return [
+        {"name": name, "measures": suite.measures, "tasks": list(suite.tasks)}
+        for name, suite in suites.items()
+    ]
+
+
+def _tables(registered: Plugins) -> list[dict[str, Any]]:
+    from mirrorbench.reports.selection import layouts
+
+    return [
+        {"name": name, "title": layout.title, "where": layout.where}
+        for name, layout in layouts(registered).items()
+    ]
+
+
+def _backbones() -> list[dict[str, Any]]:
+    from mirrorbench.models.backbones import BACKBONES, is_here
+
+    rows = []
+    for backbone in BACKBONES.values():
+        licence = backbone.licence
+        if backbone.gated:
+            licence += ", gated"
+        rows.append(
+            {
+                "name": backbone.name,
+                "label": backbone.label,
+                "hub id": backbone.hub_id,
+                "family": backbone.family,
+                "language": backbone.language,
+                "size": f"{backbone.millions:g}M" if backbone.millions else "",
+                "licence": licence,
+                "cached": "yes" if is_here(backbone) else "no",
+            }
+        )
+    return rows
+
+
+def _encoders(registered: Plugins) -> list[dict[str, Any]]:
+    """Return rows of encoder systems, then of backbones, then of the methods that a backbone takes."""
+    from mirrorbench.models.backbones import BACKBONES
+
+    rows = []
+    for entry in registered.encoders:
+        rows.append(_encoder_row(entry.name, "system", entry.description, entry.origin))
+    for backbone in BACKBONES.values():
+        # A registered encoder takes precedence over a backbone of the same name.
+        if backbone.name not in registered.encoders:
+            origin = "mirrorbench.models.backbones"
+            rows.append(_encoder_row(backbone.name, "backbone", backbone.label, origin))
+    for entry in registered.methods:
+        rows.append(_encoder_row(f"+{entry.name}", "method", entry.description, entry.origin))
+    return rows
+
+
+def _encoder_row(name: str, kind: str, description: str, plugin: str) -> dict[str, Any]:
+    return {"name": name, "type": kind, "description": description, "plugin": plugin}
+
+
 def _print(rows: list[dict[str, Any]], as_json: bool) -> None:
     if as_json:
         print_json(rows)
     elif rows:
-        cells = [
-            [", ".join(v) if isinstance(v, list) else str(v) for v in row.values()] for row in rows
-        ]
+        cells = [[_cell_text(value) for value in row.values()] for row in rows]
         print_rows(list(rows[0]), cells)
     else:
         say("None.")
+
+
+def _cell_text(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    return str(value)
