@@ -1,4 +1,4 @@
-"""``cache``: tuned models and vectors that are kept, and the removal of old ones."""
+"""``mirrorbench cache``: list and remove cached models and vectors."""
 
 from __future__ import annotations
 
@@ -17,12 +17,15 @@ from mirrorbench.storage.cache_entries import CacheEntry, entries, prunable, rem
 _OlderThan = Annotated[
     float | None,
     typer.Option(
-        "--older-than", min=0, metavar="DAYS", help="Entries that were not used for so long."
+        "--older-than",
+        min=0,
+        metavar="DAYS",
+        help="Remove entries that were not used for this long.",
     ),
 ]
 
 cache_app = typer.Typer(
-    name="cache", no_args_is_help=True, help="List and remove tuned models and vectors."
+    name="cache", no_args_is_help=True, help="List and remove cached models and vectors."
 )
 
 
@@ -35,8 +38,9 @@ def list_cache(as_json: Json = False) -> None:
         print_json([asdict(entry) | {"path": str(entry.path)} for entry in cached])
         return
     _print(cached, f"entries in {cache.root}")
-    if earlier := [entry for entry in cached if entry.earlier]:
-        say(f"{len(earlier)} of them are of earlier versions: mirrorbench cache prune --earlier")
+    n_earlier = sum(entry.earlier for entry in cached)
+    if n_earlier:
+        say(f"{n_earlier} of them are of earlier versions: mirrorbench cache prune --earlier")
 
 
 @cache_app.command()
@@ -45,15 +49,16 @@ def prune(
     earlier: Annotated[
         bool,
         typer.Option(
-            "--earlier", help="Entries of earlier versions that no run of this one has read."
+            "--earlier",
+            help="Remove entries of earlier versions that no run of this version has used.",
         ),
     ] = False,
-    everything: Annotated[bool, typer.Option("--all", help="All entries.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Remove all entries.")] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only list what would be removed.")
+        bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
 ) -> None:
-    """Remove leftovers of killed processes and, if asked, old entries or all; a running process keeps its own.
+    """Remove leftovers of killed processes and, with an option, entries; those that a running process uses stay.
 
     `mirrorbench cache prune --older-than 30`
     """
@@ -65,16 +70,13 @@ def prune(
 
 
 def _print(entries: Sequence[CacheEntry], which: str) -> None:
-    rows = [
-        (
-            e.folder,
-            e.key[:12],
-            decimal(e.size),
-            datetime.fromtimestamp(e.used).strftime("%Y-%m-%d %H:%M"),
-            ", ".join(filter(None, (e.what, "of an earlier version" * e.earlier))),
-        )
-        for e in entries
-    ]
+    rows = []
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
+        remarks = [entry.what] if entry.what else []
+        if entry.earlier:
+            remarks.append("of an earlier version")
+        rows.append((entry.folder, entry.key[:12], decimal(entry.size), used, ", ".join(remarks)))
     if rows:
         print_rows(("folder", "key", "size", "used", "what"), rows)
     say(f"{len(entries)} {which}, {decimal(sum(entry.size for entry in entries))}")

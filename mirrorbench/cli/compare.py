@@ -37,7 +37,7 @@ _Second = Annotated[
     str,
     typer.Argument(
         metavar="B",
-        help="Another, or the same one in another folder.",
+        help="Another encoder, or the same one in another folder.",
         autocompletion=complete("encoders"),
     ),
 ]
@@ -53,9 +53,7 @@ _Results = Annotated[
 _Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "all that both have")]
 _AllowMixed = Annotated[
     bool,
-    typer.Option(
-        "--allow-mixed", help="Compare also what was computed from other data or protocols."
-    ),
+    typer.Option("--allow-mixed", help="Also compare results of different data or protocols."),
 ]
 
 
@@ -73,8 +71,8 @@ def compare(
 ) -> None:
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
-    Both are over test items, and over seeds where there are several; p-values are corrected for the number of tasks,
-    that of their average as below a leaderboard.
+    Intervals and p-values take the test items into account, and the seeds where there are several. The p-values of
+    tasks are corrected for the number of tasks, that of their average as below a leaderboard.
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
@@ -97,6 +95,7 @@ def compare(
 
 
 def _finite(value: float) -> float | None:
+    """Return a number, or ``None`` for NaN and infinities, which JSON lacks."""
     return value if isfinite(value) else None
 
 
@@ -104,23 +103,29 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     from mirrorbench.reports.encoder_comparison import explanation
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
-    entries = [
-        _entry(entry, text)
-        for entry, text in zip(compared.every, compared.sentences(), strict=True)
-    ]
-    n = len(compared.tasks)
-    tests = [entry.test for entry in compared.every]
+    entries = []
+    for entry, sentence in zip(compared.every, compared.sentences(), strict=True):
+        entries.append(_entry(entry, sentence))
+    # The average, if there is one, follows the tasks.
+    n_tasks = len(compared.tasks)
+    average = entries[n_tasks] if compared.average else None
+    caveats = caveat_notes([entry.test for entry in compared.every])
     return {
-        "tasks": entries[:n],
-        "average": entries[n] if compared.average else None,
-        "notes": [explanation(compared), *compared.notes, *caveat_notes(tests)],
+        "tasks": entries[:n_tasks],
+        "average": average,
+        "notes": [explanation(compared), *compared.notes, *caveats],
         "banner": compared.banner,
     }
 
 
 def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
-    """The object of a task, or of the average."""
-    test, estimate = compared.test, compared.estimate
+    """Return the JSON object of a task, or of the average."""
+    test = compared.test
+    estimate = compared.estimate
+    interval = None
+    if test.interval is not None:
+        low, high = test.interval
+        interval = {"low": low, "high": high}
     return {
         "task": compared.task,
         "metric": compared.metric,
@@ -131,19 +136,21 @@ def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
         "difference": _finite(compared.difference),
         "error": _finite(estimate.error),
         "df": _finite(estimate.df),
-        "interval": test.interval and {"low": test.interval[0], "high": test.interval[1]},
+        "interval": interval,
         "p": compared.p,
         "p_holm": test.corrected,
         "n_tests": test.n_tests,
         "best": test.best,
         "this_model": test.this_model,
         "two_seeds": test.two_seeds,
-        "unseen": test.unseen and asdict(test.unseen),
-        "equality": test.equality and asdict(test.equality),
+        "unseen": None if test.unseen is None else asdict(test.unseen),
+        "equality": None if test.equality is None else asdict(test.equality),
         "verdict": compared.verdict,
         "sentence": sentence,
     }
 
 
 def _side(score: SeedMean) -> dict[str, Any]:
-    return {"mean": _finite(score.mean), "sd": score.sd and _finite(score.sd), "seeds": score.seeds}
+    """Return the JSON object of an encoder's score; its standard deviation needs several seeds."""
+    deviation = None if score.sd is None else _finite(score.sd)
+    return {"mean": _finite(score.mean), "sd": deviation, "seeds": score.seeds}

@@ -1,4 +1,4 @@
-"""``mirrorbench evaluate``: compare encoders with the first one on data of your own."""
+"""``mirrorbench evaluate``: compare encoders with the first one on your own data."""
 
 from __future__ import annotations
 
@@ -48,10 +48,13 @@ if TYPE_CHECKING:
 
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.own_data.answers import Change
+    from mirrorbench.reports.table import Verdict
 
 _Data = Annotated[
     list[str],
-    typer.Argument(metavar="DATA...", help="Files or folders of your own (docs/own_data.md)."),
+    typer.Argument(
+        metavar="DATA...", help="Your own files or folders; docs/own_data.md describes them."
+    ),
 ]
 _Encoders = Annotated[
     list[str],
@@ -59,11 +62,14 @@ _Encoders = Annotated[
         "--encoder",
         "-e",
         metavar="SPEC",
-        help=f"All are compared with the first. {ENCODER_HELP}; a bare backbone is its untuned row.",
+        help=f"May be repeated; all are compared with the first. {ENCODER_HELP}; a bare backbone is its untuned row.",
     ),
 ]
 _Kind = Annotated[
-    str, typer.Option(metavar="KIND", help="Kind of the data.", show_default="by their columns")
+    str,
+    typer.Option(
+        metavar="KIND", help="Kind of the data.", show_default="inferred from their columns"
+    ),
 ]
 _Columns = Annotated[
     list[str] | None,
@@ -73,26 +79,29 @@ _Baselines = Annotated[
     bool,
     typer.Option(
         "--baselines",
-        help="Also each encoder's vectors whitened, without their three main axes, and standardised.",
+        help="Also evaluate each encoder's vectors whitened, without their three main axes, and standardised.",
     ),
 ]
 _Items = Annotated[
     int,
     typer.Option(
-        "--items", metavar="N", min=0, help="Print N items that gained most, and N that lost most."
+        "--items",
+        metavar="N",
+        min=0,
+        help="Print the N items that gained most, and the N that lost most.",
     ),
 ]
 _TunedOn = Annotated[
     str,
     typer.Option(
         metavar="TEXTS",
-        help="File or folder of tuning texts; print the share of items that hold one of them.",
+        help="File or folder of tuning texts; prints the share of items that contain one of them.",
     ),
 ]
 _DryRun = Annotated[
     bool,
     typer.Option(
-        "--dry-run", help="Print the least difference that the data can show, and compute nothing."
+        "--dry-run", help="Print the smallest difference that the data can show; compute nothing."
     ),
 ]
 _Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")]
@@ -118,7 +127,7 @@ def evaluate(
     quiet: Quiet = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Compare encoders with the first one on data of your own: differences, intervals, p-values, verdicts.
+    """Compare encoders with the first one on your own data: differences, intervals, p-values, verdicts.
 
     `mirrorbench evaluate ./faq.csv -e minilm -e ./my-encoder`
 
@@ -142,17 +151,20 @@ def evaluate(
             reporter=reporter,
         )
         reporter.stage("planning", "the evaluation")
-        read = Data.read(names, session.plugins, session.folders.data)
-        for tested in () if quiet else read.values():
-            say(tested.summary, err=not dry_run)
-        seen: dict[str, Contamination] = {}
+        data_sets = Data.read(names, session.plugins, session.folders.data)
+        if not quiet:
+            for data_set in data_sets.values():
+                say(data_set.summary, err=not dry_run)
+        contamination: dict[str, Contamination] = {}
         if tuned_on:
-            seen = overlaps(tuned_on, read, session.plugins, session.folders.data, reporter)
-        overlap = list(overlap_lines(tuned_on, seen, read))
+            contamination = overlaps(
+                tuned_on, data_sets, session.plugins, session.folders.data, reporter
+            )
+        overlap = list(overlap_lines(tuned_on, contamination, data_sets))
         rows = encoder_rows(encoder, session.plugins, session.folders)
         plan = evaluation_plan(
             rows,
-            read,
+            data_sets,
             session.plugins,
             session.folders,
             session.compute,
@@ -161,31 +173,34 @@ def evaluate(
             fetch=not dry_run,
         )
         if dry_run:
-            for tested in read.values():
-                say(tested.detectable())
+            for data_set in data_sets.values():
+                say(data_set.detectable())
                 if equality:
-                    say(tested.can_show_equality(equality.margin))
+                    say(data_set.can_show_equality(equality.margin))
             return
         evaluation = computed_evaluation(
             plan,
             rows,
-            read,
+            data_sets,
             session.plugins,
             session.folders,
             session.compute,
             reporter,
-            tuned_on=seen,
+            tuned_on=contamination,
             equality=equality,
         )
     board = evaluation.leaderboard
     if as_json:
         print_json(as_object(evaluation, items) | {"overlap": overlap})
     else:
-        print_evaluation(evaluation, read, items, notes)
-        own_labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
-        unread = () if quiet else encoder_lines(board.results, own_labels, read)
-        for line in (*overlap, *unread):
+        print_evaluation(evaluation, data_sets, items, notes)
+        for line in overlap:
             say(line, err=True)
+        if not quiet:
+            # The rows of --baselines transform vectors of the same texts.
+            labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
+            for line in encoder_lines(board.results, labels, data_sets):
+                say(line, err=True)
     print_logged(board.failures, output)
     raise typer.Exit(1 if board.failures else 0)
 
@@ -206,93 +221,109 @@ def print_evaluation(
     print_thresholds(evaluation, data)
     print_seeds(evaluation, data)
     print_in_use(evaluation)
-    for verdict in evaluation.on_encoders if n_items else ():
-        own = data[verdict.column]
-        title = f"{evaluation.labels[verdict.spec]} on {own.title}"
-        print_changes(evaluation.changes(verdict, n_items), title, own)
+    if n_items:
+        for verdict in evaluation.on_encoders:
+            data_set = data[verdict.column]
+            title = f"{evaluation.labels[verdict.spec]} on {data_set.title}"
+            print_changes(evaluation.changes(verdict, n_items), title, data_set)
 
 
 def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print why scores are missing in the table, and what has no answer for it."""
-    for result in evaluation.leaderboard.results:
+    """Print why scores are missing in the table, and which data have no answer because of that."""
+    results = evaluation.leaderboard.results
+    for result in results:
         if result.main_score is None:
-            own_notes = [note for note in result.notes if note not in result.remarks]
-            reasons = "; ".join(own_notes) or "undefined"
-            say(
-                f"{evaluation.labels[result.spec]} on {data[result.task].title}: no score: {reasons}"
-            )
+            reasons = [note for note in result.notes if note not in result.remarks]
+            cell = f"{evaluation.labels[result.spec]} on {data[result.task].title}"
+            say(f"{cell}: no score: {'; '.join(reasons) or 'undefined'}")
     for failure in evaluation.leaderboard.failures:
-        label = evaluation.labels[str(failure.spec)]
-        line = f"Failed: {label} on {data[failure.task].title}: {failure.reason}"
-        say(f"{line}\n{failure.hint}".rstrip())
-    first = evaluation.encoders[0]
-    for tested in data.values():
-        notes = [own.notes for own in evaluation.leaderboard.results if own.task == tested.name]
-        if any(NO_BM25 in own for own in notes):
-            say(f"{tested.title}: {NO_BM25}")
-        if not evaluation.is_scored(first, tested.name):
-            say(f"{tested.title}: no answer, since {evaluation.labels[first]} has no score")
+        cell = f"{evaluation.labels[str(failure.spec)]} on {data[failure.task].title}"
+        say(f"Failed: {cell}: {failure.reason}\n{failure.hint}".rstrip())
+    first_encoder = evaluation.encoders[0]
+    for data_set in data.values():
+        if any(result.task == data_set.name and NO_BM25 in result.notes for result in results):
+            say(f"{data_set.title}: {NO_BM25}")
+        if not evaluation.is_scored(first_encoder, data_set.name):
+            label = evaluation.labels[first_encoder]
+            say(f"{data_set.title}: no answer, since {label} has no score")
 
 
 def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print for pairs the cosine above which they are alike, and how often that is right on pairs that did not choose it."""
-    rows = []
-    for tested in data.values():
-        scored = [own for own in evaluation.leaderboard.results if own.task == tested.name]
-        if tested.task.kind == "pairs" and any("threshold" not in own.metrics for own in scored):
+    """Print the cosine above which pairs count as alike, and how often this is right on pairs that did not choose it."""
+    results = evaluation.leaderboard.results
+    for data_set in data.values():
+        if data_set.task.kind != "pairs":
+            continue
+        if any(
+            result.task == data_set.name and "threshold" not in result.metrics for result in results
+        ):
             needs = f"{FOLDS} groups of pairs of each label that share no text"
-            say(f"{tested.title}: no threshold, which needs {needs}")
-    for result in evaluation.leaderboard.results:
-        if "threshold" in result.metrics and result.spec in evaluation.encoders:
-            where = f" on {data[result.task].title}" if len(data) > 1 else ""
-            threshold, *shares = (result.metrics[name] for name in _DECISION)
-            assert threshold is not None
-            # Rounded down, so that no pair above it falls below what is printed.
-            values = [floor(threshold * 1000) / 1000, *shares]
-            shown = ["-" if value is None else number(value) for value in values]
-            rows.append([f"{evaluation.labels[result.spec]}{where}", *shown])
+            say(f"{data_set.title}: no threshold, which needs {needs}")
+    rows = []
+    for result in results:
+        if "threshold" not in result.metrics or result.spec not in evaluation.encoders:
+            continue
+        threshold = result.metrics["threshold"]
+        assert threshold is not None
+        # Rounded down, so that no pair above the threshold falls below the printed number.
+        rounded = floor(threshold * 1000) / 1000
+        cells = [_label_on_data(evaluation, data, result.spec, result.task), number(rounded)]
+        for name in ("precision", "recall", "f1"):
+            value = result.metrics[name]
+            cells.append("-" if value is None else number(value))
+        rows.append(cells)
     if rows:
         say(
             "\nPairs are alike above the threshold, chosen for F1; scored on pairs that did not choose it:\n"
         )
-        print_numbers(["encoder", *_DECISION.values()], rows)
+        print_numbers(["encoder", "cosine above", "precision", "recall", "F1"], rows)
 
 
-_DECISION = {
-    "threshold": "cosine above",
-    "precision": "precision",
-    "recall": "recall",
-    "f1": "F1",
-}
-"""Metrics of a threshold, and their names in a table."""
+def _label_on_data(evaluation: Evaluation, data: Mapping[str, Data], spec: str, name: str) -> str:
+    """Return the label of an encoder, with the title of the data if there are several."""
+    label = evaluation.labels[spec]
+    if len(data) == 1:
+        return label
+    return f"{label} on {data[name].title}"
 
 
 def print_seeds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print for clusterings how far the seeds of k-means deviate, which the intervals hold too."""
-    for tested in data.values():
-        deviations = [
-            f"{evaluation.labels[own.spec]} {number(deviation)}"
-            for own in evaluation.leaderboard.results
-            if own.task == tested.name
-            and (deviation := own.metrics.get("v_measure_std")) is not None
-        ]
+    """Print the standard deviation of clusterings over the seeds of k-means, which the intervals contain too."""
+    for data_set in data.values():
+        deviations = []
+        for result in evaluation.leaderboard.results:
+            deviation = result.metrics.get("v_measure_std")
+            if result.task == data_set.name and deviation is not None:
+                deviations.append(f"{evaluation.labels[result.spec]} {number(deviation)}")
         if deviations:
             seeds = f"mean over {len(SEEDS)} seeds of k-means; their standard deviation"
-            say(f"{tested.title}: {seeds}: {', '.join(deviations)}")
+            say(f"{data_set.title}: {seeds}: {', '.join(deviations)}")
 
 
 def print_in_use(evaluation: Evaluation) -> None:
     """Print the speed of each encoder, the size of its vectors and the share of texts that it cuts."""
     rows = []
-    for spec, own in evaluation.in_use.items():
-        counts = (own.texts_per_second, own.dimensions, own.bytes_per_vector)
-        speed, *sizes = ("-" if count is None else f"{count:,.0f}" for count in counts)
-        if own.dimensions is None and speed != "-":
-            speed = f"{speed} pairs"
-        rows.append([evaluation.labels[spec], speed, *sizes, f"{own.share_cut:.1%}"])
+    for spec, in_use in evaluation.in_use.items():
+        speed = _count_cell(in_use.texts_per_second)
+        # An encoder without vectors scores pairs.
+        if in_use.dimensions is None and in_use.texts_per_second is not None:
+            speed += " pairs"
+        rows.append(
+            [
+                evaluation.labels[spec],
+                speed,
+                _count_cell(in_use.dimensions),
+                _count_cell(in_use.bytes_per_vector),
+                f"{in_use.share_cut:.1%}",
+            ]
+        )
     if rows:
         say()
         print_numbers(["encoder", "texts/s", "dimensions", "bytes a vector", "texts cut"], rows)
+
+
+def _count_cell(count: float | None) -> str:
+    return "-" if count is None else f"{count:,.0f}"
 
 
 def print_answers(evaluation: Evaluation) -> None:
@@ -313,14 +344,14 @@ def print_answers(evaluation: Evaluation) -> None:
 
 
 def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print how many items a difference needs that is not separable."""
+    """Print how many items would make the differences separable that are not."""
     for verdict in evaluation.on_encoders:
-        needed = items_needed(verdict)
-        if verdict.answer == "not separable" and needed and needed > verdict.n:
-            own = data[verdict.column]
-            where = f" on {own.title}" if len(data) > 1 else ""
-            size = f"a difference of this size needs about {own.task.count_items(needed)}"
-            say(f"{evaluation.labels[verdict.spec]}{where}: {size}; there are {verdict.n:,}")
+        n_needed = items_needed(verdict)
+        if verdict.answer == "not separable" and n_needed and n_needed > verdict.n:
+            label = _label_on_data(evaluation, data, verdict.spec, verdict.column)
+            items = data[verdict.column].task.count_items(n_needed)
+            size = f"a difference of this size needs about {items}"
+            say(f"{label}: {size}; there are {verdict.n:,}")
 
 
 def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: Data) -> None:
@@ -328,44 +359,56 @@ def print_changes(changes: tuple[list[Change], list[Change]], title: str, data: 
     if not any(changes):
         say(f"\n{title}: no item changed")
     values = f" ({data.task.values_name})" if data.task.values_name else ""
-    for verb, changed in zip(("gained", "lost"), changes, strict=True):
-        if changed:
-            say(f"\n{title}: {verb} most{values}")
-        for change in changed:
-            scores = f"  {number(change.before)} → {number(change.now)}  "
-            for place, line in enumerate(_lines_of_item(data, change.item)):
-                say((" " * len(scores) if place else scores) + line)
-            for word, predictions in (
-                ("before", change.predictions_before),
-                ("now", change.predictions_now),
-            ):
-                for line in data.task.retrieved(data.items, change.item, predictions):
-                    say(f"    {word:6} {_short(line)}")
+    gained, lost = changes
+    if gained:
+        say(f"\n{title}: gained most{values}")
+        for change in gained:
+            _print_change(change, data)
+    if lost:
+        say(f"\n{title}: lost most{values}")
+        for change in lost:
+            _print_change(change, data)
+
+
+def _print_change(change: Change, data: Data) -> None:
+    margin = f"  {number(change.before)} → {number(change.now)}  "
+    for line in _lines_of_item(data, change.item):
+        say(margin + line)
+        margin = " " * len(margin)  # the scores stand before the first line only
+    for line in data.task.retrieved(data.items, change.item, change.predictions_before):
+        say(f"    before {_short(line)}")
+    for line in data.task.retrieved(data.items, change.item, change.predictions_now):
+        say(f"    now    {_short(line)}")
 
 
 def _lines_of_item(data: Data, item: str) -> list[str]:
-    """Return the texts of an item and what the data say of it, a line each."""
+    """Return the texts of an item and what the data say about it, a line each."""
     lines = [_short(text) for text in data.task.texts(data.items)[item]]
-    if names := data.task.text_names:
+    names = data.task.text_names
+    if names:
         lines = [f"{name}: {line}" for name, line in zip(names, lines, strict=True)]
     gold = data.task.gold_words(data.items, item)
-    return [*lines, gold] if gold else lines
+    if gold:
+        lines.append(gold)
+    return lines
 
 
-def _short(text: str, most: int = 100) -> str:
-    line = text if not without_texts() else f"(a text of {len(text):,} characters)"
-    return (
-        line.rstrip().replace("\n", " ")
-        if len(line) <= most
-        else f"{line[: most - 1]}…".replace("\n", " ")
-    )
+def _short(text: str, max_length: int = 100) -> str:
+    """Return the beginning of a text in one line, or only its length if texts are not to be printed."""
+    if without_texts():
+        return f"(a text of {len(text):,} characters)"
+    if len(text) > max_length:
+        text = f"{text[: max_length - 1]}…"
+    return text.rstrip().replace("\n", " ")
 
 
 def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
     """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
-    board, labels = evaluation.leaderboard, evaluation.labels
-    report: dict[str, object] = {
-        "scores": [
+    board = evaluation.leaderboard
+    labels = evaluation.labels
+    scores = []
+    for result in board.results:
+        scores.append(
             {
                 "encoder": labels[result.spec],
                 "spec": result.spec,
@@ -373,23 +416,26 @@ def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
                 "scores": result.metrics,
                 "notes": result.notes,
             }
-            for result in board.results
-        ],
-        "encoders": [
-            {"encoder": labels[spec], "spec": spec, **asdict(own)}
-            for spec, own in evaluation.in_use.items()
-        ],
-        "answers": _answers(evaluation),
-        "notes": [*board.table.warnings, *board.table.notes],
-        "failures": [
+        )
+    encoders = []
+    for spec, in_use in evaluation.in_use.items():
+        encoders.append({"encoder": labels[spec], "spec": spec, **asdict(in_use)})
+    failures = []
+    for failure in board.failures:
+        failures.append(
             {
                 "encoder": labels[str(failure.spec)],
                 "data": failure.task,
                 "reason": failure.reason,
                 "hint": failure.hint,
             }
-            for failure in board.failures
-        ],
+        )
+    report: dict[str, object] = {
+        "scores": scores,
+        "encoders": encoders,
+        "answers": _answers(evaluation),
+        "notes": [*board.table.warnings, *board.table.notes],
+        "failures": failures,
     }
     if n_items:
         report["items"] = _changed_items(evaluation, n_items)
@@ -400,44 +446,55 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
     from mirrorbench.reports.renderers.verdicts import sentences
 
     table = evaluation.leaderboard.table
-    return [
-        {
-            "encoder": evaluation.labels[verdict.spec],
-            "data": verdict.column,
-            "n_items": verdict.n,
-            "left_out": verdict.left_out,
-            "first": verdict.second,
-            "score": verdict.first,
-            "difference": verdict.difference,
-            "interval": verdict.interval and list(verdict.interval),
-            "p": verdict.p,
-            "p_holm": verdict.corrected,
-            "n_tests": verdict.n_tests,
-            "verdict": verdict.answer,
-            "this_model": verdict.this_model,
-            "two_seeds": verdict.two_seeds,
-            "unseen": verdict.unseen and asdict(verdict.unseen),
-            "equality": verdict.equality and asdict(verdict.equality),
-            "items_needed": items_needed(verdict),
-            "sentence": text,
-        }
-        for verdict, (_, text) in zip(table.verdicts, sentences(table), strict=True)
-    ]
+    answers = []
+    for verdict, (_, sentence) in zip(table.verdicts, sentences(table), strict=True):
+        answers.append(_answer(verdict, evaluation.labels[verdict.spec], sentence))
+    return answers
+
+
+def _answer(verdict: Verdict, label: str, sentence: str) -> dict[str, object]:
+    """Return the JSON object of a verdict."""
+    interval = None if verdict.interval is None else list(verdict.interval)
+    return {
+        "encoder": label,
+        "data": verdict.column,
+        "n_items": verdict.n,
+        "left_out": verdict.left_out,
+        "first": verdict.second,
+        "score": verdict.first,
+        "difference": verdict.difference,
+        "interval": interval,
+        "p": verdict.p,
+        "p_holm": verdict.corrected,
+        "n_tests": verdict.n_tests,
+        "verdict": verdict.answer,
+        "this_model": verdict.this_model,
+        "two_seeds": verdict.two_seeds,
+        "unseen": None if verdict.unseen is None else asdict(verdict.unseen),
+        "equality": None if verdict.equality is None else asdict(verdict.equality),
+        "items_needed": items_needed(verdict),
+        "sentence": sentence,
+    }
 
 
 def _changed_items(evaluation: Evaluation, n_items: int) -> list[dict[str, object]]:
-    items: list[dict[str, object]] = []
+    items = []
     for verdict in evaluation.on_encoders:
+        label = evaluation.labels[verdict.spec]
         gained, lost = evaluation.changes(verdict, n_items)
-        for verb, changes in (("gained", gained), ("lost", lost)):
-            for change in changes:
-                items.append(
-                    {
-                        "encoder": evaluation.labels[verdict.spec],
-                        "data": verdict.column,
-                        verb: change.item,
-                        "before": change.before,
-                        "now": change.now,
-                    }
-                )
+        for change in gained:
+            items.append(_changed_item(change, label, verdict.column, "gained"))
+        for change in lost:
+            items.append(_changed_item(change, label, verdict.column, "lost"))
     return items
+
+
+def _changed_item(change: Change, label: str, name: str, verb: str) -> dict[str, object]:
+    """Return the JSON object of a changed item, whose id is under ``verb``."""
+    return {
+        "encoder": label,
+        "data": name,
+        verb: change.item,
+        "before": change.before,
+        "now": change.now,
+    }
