@@ -27,11 +27,9 @@ if TYPE_CHECKING:
 
 ENCODER_HELP = "BACKBONE[+METHOD][:KEY=VALUE,...]; BACKBONE is a short name (mirrorbench list encoders), a hub id or a directory"
 DEVICE_HELP = "auto, cpu, cuda, cuda:N or mps."
-PRECISION_HELP = (
-    "Of tuning: auto (on CUDA bf16, before Ampere fp16; else fp32), fp32, bf16 or fp16."
-)
-EVAL_PRECISION_HELP = "Of evaluation: auto (fp32), fp32, bf16 or fp16."
-PROTOCOL_HELP = "paper: as published; released: as the authors' code does it."
+PRECISION_HELP = "Precision of the tuning: auto (bf16 on CUDA, fp16 before Ampere; else fp32), fp32, bf16 or fp16."
+EVAL_PRECISION_HELP = "Precision of the evaluation: auto (fp32), fp32, bf16 or fp16."
+PROTOCOL_HELP = "paper: as published; released: as in the authors' code."
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
@@ -44,10 +42,12 @@ def _load_plugins(files: list[Path] | None) -> list[Path] | None:
 
 
 def _checked_notes(level: str) -> str:
-    """Check a level of notes before anything is computed."""
+    """Return a level of notes, after checking it before anything is computed."""
     from mirrorbench.reports.table import Table
 
-    return Table("", (), ()).with_notes(level).shown if level else ""
+    if not level:
+        return ""
+    return Table("", (), ()).with_notes(level).shown
 
 
 PluginFiles = Annotated[
@@ -65,8 +65,8 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         envvar="MIRRORBENCH_DATA",
-        help="Where data files are kept.",
-        show_default="platform's data directory",
+        help="Folder where data files are kept.",
+        show_default="the platform's data directory",
     ),
 ]
 Offline = Annotated[
@@ -93,8 +93,8 @@ Format = Annotated[
     typer.Option(
         "--format",
         "-f",
-        help="markdown, latex, html, csv, json, or a plugin's; its options follow: latex:columns=2.",
-        show_default="by the ending of --output; drawn; Markdown into a pipe",
+        help="markdown, latex, html, csv, json, or a plugin's; options follow the name: latex:columns=2.",
+        show_default="by the ending of --output; else drawn on a terminal, Markdown in a pipe",
         autocompletion=complete("renderers"),
     ),
 ]
@@ -123,17 +123,17 @@ Notes = Annotated[
         "--notes",
         metavar="LEVEL",
         callback=_checked_notes,
-        help="Below the table: none, short (six lines) or all.",
+        help="Notes below the table: none, short (six lines) or all.",
         show_default="short; all in a file",
         autocompletion=complete("notes"),
     ),
 ]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress and no notes.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print no progress and no notes.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def encoders_option(help_: str, default: str) -> Any:
-    """``--encoder``, which may be repeated; ``default`` is the text shown for what is taken if none is given."""
+    """Return the option ``--encoder``, which may be repeated; the help shows ``default`` as its default."""
     return typer.Option(
         "--encoder",
         "-e",
@@ -145,7 +145,7 @@ def encoders_option(help_: str, default: str) -> Any:
 
 
 def tasks_option(help_: str, default: str) -> Any:
-    """``--tasks``, whose values ``split_names`` takes apart; ``default`` is the text shown if none is given."""
+    """Return the option ``--tasks``, whose values ``split_names`` splits; the help shows ``default`` as its default."""
     return typer.Option(
         "--tasks",
         "-t",
@@ -162,7 +162,7 @@ def say(text: str = "", err: bool = False, nl: bool = True) -> None:
 
 
 class _Console(Console):
-    """A console that escapes control characters of texts; colours and moves of the cursor by rich pass."""
+    """A console that escapes control characters in texts, but not those that rich adds for colours and the cursor."""
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
@@ -171,65 +171,67 @@ class _Console(Console):
             yield Segment(text if control else printable(text), style, control)
 
 
-console, stderr = _Console(), _Console(stderr=True)
+console = _Console()
+stderr = _Console(stderr=True)
 _NARROWEST = 24
-"""Characters in which a text of several words is still read."""
+"""Width in characters at which a text of several words is still readable."""
 _GAP = 2
 """Characters between two columns of a listing."""
 
 
 def print_wrapped(label: str, text: str, err: bool = False) -> None:
-    """Print a text behind its label; a terminal breaks it between words, and indents what follows."""
+    """Print a text after its label; on a terminal, wrap it between words and align its lines."""
     if not console.is_terminal:
         say(label + text, err=err)
         return
-    lines = wrap(
-        text,
-        max(console.width - len(label), _NARROWEST),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-    for number, line in enumerate(lines or [""]):
-        say((" " * len(label) if number else label) + line, err=err)
+    width = max(console.width - len(label), _NARROWEST)
+    lines = wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    margin = label
+    for line in lines or [""]:
+        say(margin + line, err=err)
+        margin = " " * len(label)
 
 
 def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a listing: drawn on a terminal; elsewhere tab-separated, where nothing is wrapped.
+    """Print a listing: as a table on a terminal; elsewhere tab-separated and not wrapped.
 
-    On a terminal names, which are in the first column, are never cut, and other cells break between words. Columns
-    that leave no room for that are left out, the widest one first.
+    On a terminal, the names in the first column are never cut, and other cells are wrapped between words. If the
+    terminal is too narrow for that, columns are left out, the widest one first.
     """
     if not console.is_terminal:
         for row in (head, *rows):
             say("\t".join(row))
         return
+    # Columns are numbered from here on. Those without any content are not shown, except for the names.
     columns = list(zip(head, *rows, strict=True))
     filled = [i for i, cells in enumerate(columns) if i == 0 or any(cells[1:])]
-    longest = [max(map(len, column)) for column in columns]
-    least = [longest[0], *map(_least_width, columns[1:])]
-    shown = _columns_that_fit(filled, least, console.width)
-    room = console.width - _drawn_width(shown, least)
+    full_widths = [max(map(len, cells)) for cells in columns]
+    least_widths = [full_widths[0], *map(_least_width, columns[1:])]
+    shown = _columns_that_fit(filled, least_widths, console.width)
+
     table = Grid(box=None, pad_edge=False, header_style="bold")
+    # The characters that are left go to the first columns that can use them.
+    spare = max(console.width - _drawn_width(shown, least_widths), 0)
     for i in shown:
-        width = min(longest[i], least[i] + max(room, 0))
-        room -= width - least[i]
+        width = min(full_widths[i], least_widths[i] + spare)
+        spare -= width - least_widths[i]
         table.add_column(head[i], overflow="fold", width=width)
     for row in rows:
-        # Text, since a name may hold square brackets, which are markup.
+        # Text, not markup: a name may contain square brackets.
         table.add_row(*(Text(row[i]) for i in shown))
     console.print(table)
-    if left_out := [head[i] for i in filled if i not in shown]:
+    left_out = [head[i] for i in filled if i not in shown]
+    if left_out:
         names = ", ".join(left_out)
-        print_wrapped(
-            "", f"(no room in {console.width} columns for: {names}; --json has all)", True
-        )
+        note = f"(no room in {console.width} columns for: {names}; --json has all)"
+        print_wrapped("", note, err=True)
 
 
-def _columns_that_fit(columns: Sequence[int], least: Sequence[int], width: int) -> list[int]:
-    """Return the columns that stay in a listing, of which the first always does and the widest goes first."""
+def _columns_that_fit(columns: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
+    """Return the columns that fit into a width: always the first one; the widest of the others are left out first."""
     shown = list(columns)
-    while len(shown) > 1 and _drawn_width(shown, least) > width:
-        shown.remove(max(shown[1:], key=lambda i: least[i]))
+    while len(shown) > 1 and _drawn_width(shown, widths) > width:
+        shown.remove(max(shown[1:], key=lambda i: widths[i]))
     return shown
 
 
@@ -238,14 +240,14 @@ def _drawn_width(columns: Sequence[int], widths: Sequence[int]) -> int:
 
 
 def _least_width(cells: Sequence[str]) -> int:
-    """Return the width that a column needs: of its longest word, and of enough words to be read in few lines."""
+    """Return the width that a column needs for its longest word, and for enough words in a line to be readable."""
     longest_word = max((len(word) for cell in cells for word in cell.split()), default=0)
     longest_cell = max(map(len, cells))
     return max(longest_word, min(longest_cell, _NARROWEST))
 
 
 def print_numbers(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """Print a table of numbers, named in its first column: drawn on a terminal, Markdown into a file or a pipe."""
+    """Print numbers with names in the first column: as a table on a terminal, as Markdown into a file or a pipe."""
     if console.is_terminal:
         table = Grid(box=None, pad_edge=False, header_style="bold")
         for column in head:
@@ -290,7 +292,7 @@ def on_interrupt(message: str) -> Iterator[None]:
 
 
 def on_interrupt_go_on(folder: Path) -> Any:
-    """Turn Ctrl-C inside into the message that the same command goes on from the results in ``folder``."""
+    """Turn Ctrl-C inside into the message that the same command continues from the results in ``folder``."""
     return on_interrupt(
         f"Interrupted. Results so far are in {folder}; run the same command again to continue."
     )
@@ -299,37 +301,48 @@ def on_interrupt_go_on(folder: Path) -> Any:
 def chosen_format(
     text: str, output: Path | None, renderers: Registry[Renderer]
 ) -> tuple[str, dict[str, Value]]:
-    """Return the format asked for, by name or by the output's ending (Markdown for none), and its options.
+    """Return the format of a table and its options, from ``--format`` and ``--output``.
 
-    Options are a renderer's keyword-only arguments whose default is true, false, a number or a text.
+    The format is given by name or by the ending of the output, and is Markdown for an output without an ending.
+    Without both it is empty. Options are a renderer's keyword-only arguments whose default is true, false, a number or
+    a text.
 
     Raises:
         UsageError: an unknown ending or option, or a value of the wrong type.
     """
-    name, _, tail = text.partition(":")
-    endings = {ending: entry.name for entry in renderers for ending in entry.value.endings}
+    name, _, option_text = text.partition(":")
     if output and not name:
-        if (ending := output.suffix.lower() or ".md") not in endings:
-            raise unknown_name("ending of an output", ending, list(endings))
-        name = endings[ending]
+        name = _format_of_ending(output.suffix.lower() or ".md", renderers)
     options: dict[str, Value] = {}
-    if not tail:
+    if not option_text:
         return name, options
     parameters = signature(renderers[name].render).parameters.values()
-    known = {p.name: type(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
-    for option, value in parse_params(tail, text):
-        if option not in known:
-            raise unknown_name(f"option of the format {name}", option, list(known))
-        options[option] = str(value) if known[option] is str else value
-        if type(options[option]) is not known[option]:
-            raise UsageError(
-                f"--format {text}: {option}={value} is not of type {known[option].__name__}"
-            )
+    types = {p.name: type(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+    for option, value in parse_params(option_text, text):
+        if option not in types:
+            raise unknown_name(f"option of the format {name}", option, list(types))
+        expected_type = types[option]
+        # A text that looks like a number was parsed as one.
+        if expected_type is str:
+            value = str(value)
+        if type(value) is not expected_type:
+            problem = f"{option}={value} is not of type {expected_type.__name__}"
+            raise UsageError(f"--format {text}: {problem}")
+        options[option] = value
     return name, options
 
 
+def _format_of_ending(ending: str, renderers: Registry[Renderer]) -> str:
+    formats: dict[str, str] = {}
+    for entry in renderers:
+        formats |= dict.fromkeys(entry.value.endings, entry.name)
+    if ending not in formats:
+        raise unknown_name("ending of an output", ending, list(formats))
+    return formats[ending]
+
+
 def print_table(table: Table, notes: str = "") -> None:
-    """Print a table with its notes, by default short ones: drawn on a terminal, Markdown into a file or a pipe."""
+    """Print a table with notes, by default short ones: drawn on a terminal, as Markdown into a file or a pipe."""
     from mirrorbench.reports.renderers import draw, markdown
 
     table = table.with_notes(notes or "short")
@@ -340,28 +353,31 @@ def print_table(table: Table, notes: str = "") -> None:
 
 
 def summary(lacks: Iterable[Lack]) -> Iterator[str]:
-    """Yield lines on missing data and models: names by category, hosts, remedies."""
+    """Yield lines on missing data and models: their names, the hosts that did not answer, and what to do."""
     lacks = list(lacks)
-    named = {
-        c: list(dict.fromkeys(lack.name for lack in lacks if lack.category == c))
-        for c in ("models", "data")
-    }
-    for category, names in named.items():
-        if names:
-            yield f"  {category:7} {', '.join(names)}"
-    hosts = list(dict.fromkeys(host for lack in lacks for host in lack.hosts))
+    models = _without_repeats(lack.name for lack in lacks if lack.category == "models")
+    data = _without_repeats(lack.name for lack in lacks if lack.category == "data")
+    hosts = _without_repeats(host for lack in lacks for host in lack.hosts)
+    if models:
+        yield f"  models  {', '.join(models)}"
+    if data:
+        yield f"  data    {', '.join(data)}"
     if hosts:
         yield f"No answer from {', '.join(hosts)}."
     yield "What to do:"
-    again = "the same command" if hosts else "the same command without --offline"
-    yield f"  with a network  {again}" + (
-        ", or mirrorbench data fetch NAME ..." if named["data"] else ""
-    )
-    files = ["data: mirrorbench data import DIR"] if named["data"] else []
-    files += (
-        ["a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache"]
-        if named["models"]
-        else []
-    )
-    yield f"  with the files  {'; '.join(files)}"
+    # A host that did not answer was asked, so the command was not offline.
+    command = "the same command" if hosts else "the same command without --offline"
+    if data:
+        command += ", or mirrorbench data fetch NAME ..."
+    yield f"  with a network  {command}"
+    options = []
+    if data:
+        options.append("data: mirrorbench data import DIR")
+    if models:
+        options.append("a model: --encoder ./path/to/model, or HF_HOME=DIR for another cache")
+    yield f"  with the files  {'; '.join(options)}"
     yield "  with neither    mirrorbench run: the model and the data inside the package"
+
+
+def _without_repeats(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))

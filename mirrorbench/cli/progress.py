@@ -27,13 +27,13 @@ if TYPE_CHECKING:
 PLAIN_INTERVAL = 10.0
 """Seconds between two progress lines where there is no terminal."""
 LONGEST_INTERVAL = 120.0
-"""The most seconds between two lines while nothing happens, before which each interval is twice the last one."""
+"""Maximum of seconds between two lines while nothing happens; the interval doubles until then."""
 MEASURED = 10.0
-"""Seconds of a run after which its end is estimated from what is done so far."""
+"""Seconds of a run before its remaining time is estimated."""
 LEAST_MEASURED = 3.0
-"""Seconds of a stage whose throughput is known well enough."""
+"""Seconds of a stage before its remaining time is estimated."""
 LOG = "failures.log"
-"""File in the folder of results with the reason of each failure, in full."""
+"""File in the folder of results with the full reason of each failure."""
 
 
 def in_words(seconds: float) -> str:
@@ -47,25 +47,40 @@ def in_words(seconds: float) -> str:
 
 
 class Display(Reporter):
-    """Reports a run on standard error: by one bar, or by lines of ``tell`` where ``progress`` is ``None``."""
+    """Reports a run on standard error: with one bar, or by lines of ``tell`` where ``progress`` is ``None``.
+
+    Attributes:
+        total: number of cells of the run.
+        done: number of cells that are stored.
+        cached: how many of these were stored by earlier runs.
+        failed: number of cells that failed.
+    """
 
     def __init__(self, progress: Progress | None = None, quiet: bool = False) -> None:
-        self.total = self.done = self.cached = self.failed = 0
-        self.progress, self.quiet = progress, quiet
-        self._said: set[str] = set()
-        self._began = time.monotonic()
-        self._stage, self._unit, self._size, self._count = "", "", 0, 0
-        self._stage_began = self._began
-        # What the last line said was done, its time, and the seconds after which the same may be said again.
-        self._told = ""
-        self._told_at = 0.0
-        self._silence = 0.0
+        self.total = 0
+        self.done = 0
+        self.cached = 0
+        self.failed = 0
+        self.progress = progress
+        self.quiet = quiet
         self._bar = progress.add_task("", total=1) if progress else None
+        self._notes: set[str] = set()
+        self._start = time.monotonic()
+        # The stage, the time of its start, the unit of its work, how many units it has and how many are done.
+        self._stage = ""
+        self._stage_start = self._start
+        self._unit = ""
+        self._n_units = 0
+        self._n_units_done = 0
+        # The state in the last line, the time of that line, and the seconds before the same state is printed again.
+        self._last_state = ""
+        self._last_line_at = 0.0
+        self._repeat_after = 0.0
 
     @property
     def elapsed(self) -> str:
         """The time since the display was made, in words."""
-        return in_words(time.monotonic() - self._began)
+        return in_words(time.monotonic() - self._start)
 
     def begin(self, cells: int) -> None:
         """Add the cells of a plan to the total."""
@@ -73,71 +88,90 @@ class Display(Reporter):
 
     def stage(self, name: Stage, of: str, total: int = 0, unit: str = "") -> None:
         """Show a stage."""
-        self._stage, self._size, self._unit, self._count = f"{name} {of}", total, unit, 0
-        self._stage_began = time.monotonic()
+        self._stage = f"{name} {of}"
+        self._stage_start = time.monotonic()
+        self._unit = unit
+        self._n_units = total
+        self._n_units_done = 0
         self._update()
 
     def advance(self, n: int) -> None:
-        """Units of the stage are done."""
-        self._count += n
+        """Count units of the stage that are done."""
+        self._n_units_done += n
         self._update()
 
     def cell(self, cell: Cell, score: float | None, cached: bool) -> None:
         """Count a cell that is stored."""
         self.done += 1
-        self.cached += cached
+        if cached:
+            self.cached += 1
         self._update()
 
     def _update(self) -> None:
-        if self.progress and self._bar is not None:
-            part = self._count / self._size if self._size else self.done / (self.total or 1)
-            self.progress.update(self._bar, completed=part, description=self._state())
+        if self.progress is None or self._bar is None:
+            return
+        if self._n_units:
+            share = self._n_units_done / self._n_units
+        else:
+            share = self.done / (self.total or 1)
+        self.progress.update(self._bar, completed=share, description=self._description())
 
     def tell(self) -> None:
-        """Print in a line what the bar shows, with the seconds elapsed; seldom while nothing changes."""
-        done = self._done()
-        now = time.monotonic()
-        if not done or (done == self._told and now < self._told_at + self._silence):
+        """Print a line with what the bar shows and the elapsed time, seldom while nothing changes."""
+        state = self._state()
+        if not state:
             return
-        changed = done != self._told
-        self._silence = PLAIN_INTERVAL if changed else min(2 * self._silence, LONGEST_INTERVAL)
-        self._told = done
-        self._told_at = now
-        self._line(f"{self._state()}; {self.elapsed}")
+        now = time.monotonic()
+        if state != self._last_state:
+            self._repeat_after = PLAIN_INTERVAL
+        elif now < self._last_line_at + self._repeat_after:
+            return
+        else:
+            self._repeat_after = min(2 * self._repeat_after, LONGEST_INTERVAL)
+        self._last_state = state
+        self._last_line_at = now
+        self._line(f"{self._description()}; {self.elapsed}")
+
+    def _description(self) -> str:
+        """Return the state and the time that is left."""
+        return ", ".join(filter(None, (self._state(), self._remaining())))
 
     def _state(self) -> str:
-        """Return what is done, and when the stage is likely to end."""
-        return ", ".join(filter(None, (self._done(), self._remaining())))
+        """Return the number of cells done, the stage and the number of its units done, and the number of failures."""
+        parts = []
+        if self.total > 1:
+            parts.append(f"{self.done:,} of {self.total:,} cells")
+        if self._stage:
+            stage = self._stage
+            if self._n_units:
+                stage += f": {self._n_units_done:,} of {self._n_units:,} {self._unit}"
+            elif self._n_units_done:
+                stage += f": {self._n_units_done:,} {self._unit}"
+            parts.append(stage)
+        if self.failed:
+            parts.append(f"{self.failed} failed")
+        return ", ".join(parts)
 
     def _remaining(self) -> str:
-        """Estimate the time to the end of the run from its cells, before the first one to that of the stage.
+        """Estimate the time that is left: of the run once a cell was computed, before that of the stage.
 
         Empty in the first seconds, and where a size is unknown.
         """
         now = time.monotonic()
-        spent = now - self._stage_began
-        computed = self.done - self.cached
-        if now - self._began < MEASURED:
+        run_seconds = now - self._start
+        if run_seconds < MEASURED:
             return ""
-        if computed:
-            left = (now - self._began) / computed * (self.total - self.done)
-            return f"about {in_words(left)} left" if left >= 1 else ""
-        if spent < LEAST_MEASURED or not self._count or self._size <= self._count:
+        n_computed = self.done - self.cached
+        if n_computed:
+            seconds = run_seconds / n_computed * (self.total - self.done)
+            return f"about {in_words(seconds)} left" if seconds >= 1 else ""
+        stage_seconds = now - self._stage_start
+        n_units_left = self._n_units - self._n_units_done
+        if stage_seconds < LEAST_MEASURED or not self._n_units_done or n_units_left <= 0:
             return ""
-        left = spent / self._count * (self._size - self._count)
-        of_stage = " of this step" if self.total > 1 else ""
-        return f"about {in_words(left)} left{of_stage}"
-
-    def _done(self) -> str:
-        """Return the cells that are done, the stage and its units that are done, and the number of failures."""
-        cells = f"{self.done:,} of {self.total:,} cells" if self.total > 1 else ""
-        stage = self._stage + (
-            f": {self._count:,} of {self._size:,} {self._unit}" if self._size else ""
-        )
-        stage += f": {self._count:,} {self._unit}" if self._count and not self._size else ""
-        return ", ".join(
-            filter(None, (cells, stage, f"{self.failed} failed" if self.failed else ""))
-        )
+        seconds = stage_seconds / self._n_units_done * n_units_left
+        text = f"about {in_words(seconds)} left"
+        return f"{text} of this step" if self.total > 1 else text
 
     def failure(self, failure: Failure) -> None:
         """Count a failed cell; its reason is printed at the end."""
@@ -145,21 +179,22 @@ class Display(Reporter):
         self._update()
 
     def note(self, message: str) -> None:
-        """Print a message for the user, once: each seed of an encoder may send it."""
-        if message not in self._said:
-            self._said.add(message)
+        """Print a message for the user, only once even if each seed of an encoder sends it."""
+        if message not in self._notes:
+            self._notes.add(message)
             self._line(message)
 
     def _line(self, text: str) -> None:
         if self.quiet:
             return
-        # Text, not markup: a path or an error may hold square brackets.
-        (self.progress.console if self.progress else stderr).print(Text(text), soft_wrap=True)
+        console = self.progress.console if self.progress else stderr
+        # Text, not markup: a path or an error may contain square brackets.
+        console.print(Text(text), soft_wrap=True)
 
     def finish(
         self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()
     ) -> None:
-        """Print the summary of a run: failures with their reasons, results, their folder, and ``tables`` in it."""
+        """Print the summary of a run: failures with reasons, the number of results, their folder and ``tables`` in it."""
         if outcome.failures:
             self._explain(outcome, root)
         if not outcome.results:
@@ -169,53 +204,73 @@ class Display(Reporter):
             return
         from mirrorbench.reports.leaderboard import kept_models
 
-        some = "" if self.cached == len(outcome.results) else f" {self.cached} of them"
-        again = f",{some} from earlier runs" if self.cached else ""
-        again += kept_models(outcome.results)
-        written = f"; table of all results in this folder: {', '.join(tables)}" if tables else ""
-        count = f"{len(outcome.results)} result{'s' if len(outcome.results) > 1 else ''}"
-        stderr.print(Text(f"{count} in {root}{again} ({self.elapsed}){written}"), soft_wrap=True)
+        n_results = len(outcome.results)
+        text = "1 result" if n_results == 1 else f"{n_results} results"
+        text += f" in {root}"
+        if self.cached == n_results:
+            text += ", from earlier runs"
+        elif self.cached:
+            text += f", {self.cached} of them from earlier runs"
+        text += kept_models(outcome.results)
+        text += f" ({self.elapsed})"
+        if tables:
+            text += f"; table of all results in this folder: {', '.join(tables)}"
+        stderr.print(Text(text), soft_wrap=True)
 
     def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
-        """Reasons of failed cells: those without data or a model together, the others by reason."""
+        """Print the reasons of failed cells: by reason, and together those that lack data or a model."""
         stderr.print()
-        table = getattr(outcome, "table", None)
-        labels = {row.spec: row.label for row in table.rows} if table else {}
-        reasons: dict[tuple[str, str], list[str]] = {}
-        for failure in outcome.failures:
-            if not failure.lacks:
-                label = labels.get(str(failure.spec), str(failure.spec))
-                cells = reasons.setdefault((failure.reason, failure.hint), [])
-                cells.append(f"{label} on {failure.task}")
-        for (reason, hint), cells in reasons.items():
-            names = list(dict.fromkeys(cells))
-            shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-            stderr.print(Text.assemble(("Failed: ", "bold red"), shown), soft_wrap=True)
-            # One or two failures are told in full; of more, only the first line of each.
-            text = f"{reason}\n{hint}" if len(reasons) <= 2 else f"{reason.splitlines()[0]}\n{hint}"
-            stderr.print(Text("  " + text.strip().replace("\n", "\n  ")), soft_wrap=True)
-        if short := [failure for failure in outcome.failures if failure.lacks]:
-            count = f"{len(short)} of {len(outcome.results) + len(outcome.failures)} cells"
+        unavailable = [failure for failure in outcome.failures if failure.lacks]
+        cells_by_reason = self._cells_by_reason(outcome)
+        # One or two reasons are printed in full; of more, only the first line of each.
+        in_full = len(cells_by_reason) <= 2
+        for (reason, hint), cells in cells_by_reason.items():
+            names = ", ".join(cells[:3])
+            if len(cells) > 3:
+                names += f" and {len(cells) - 3} more"
+            stderr.print(Text.assemble(("Failed: ", "bold red"), names), soft_wrap=True)
+            text = reason if in_full else reason.splitlines()[0]
+            text = f"{text}\n{hint}".strip()
+            stderr.print(Text(f"  {_indented(text)}"), soft_wrap=True)
+        if unavailable:
+            n_cells = len(outcome.results) + len(outcome.failures)
+            count = f"{len(unavailable)} of {n_cells} cells"
             stderr.print(
                 Text.assemble((count, "bold red"), " cannot run, since these are not available:")
             )
-            for line in summary(lack for failure in short for lack in failure.lacks):
+            for line in summary(lack for failure in unavailable for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
-        print_logged(outcome.failures, root, more=bool(short) or len(reasons) > 2)
+        print_logged(outcome.failures, root, more=bool(unavailable) or not in_full)
+
+    def _cells_by_reason(self, outcome: Outcome | Leaderboard) -> dict[tuple[str, str], list[str]]:
+        """Return the failed cells by reason and hint, once each, without those that lack data or a model."""
+        table = getattr(outcome, "table", None)
+        labels = {row.spec: row.label for row in table.rows} if table else {}
+        cells_by_reason: dict[tuple[str, str], list[str]] = {}
+        for failure in outcome.failures:
+            if failure.lacks:
+                continue
+            spec = str(failure.spec)
+            cell = f"{labels.get(spec, spec)} on {failure.task}"
+            cells_by_reason.setdefault((failure.reason, failure.hint), []).append(cell)
+        # Several seeds of an encoder are one cell here.
+        return {reason: list(dict.fromkeys(cells)) for reason, cells in cells_by_reason.items()}
 
 
 def print_logged(failures: Sequence[Failure], root: Path, more: bool = False) -> None:
-    """Write the log of failures, and print its name, if it says ``more`` than was printed, as a traceback does.
+    """Write the log of failures and print its name if it has ``more`` than was printed, such as a traceback.
 
-    With MIRRORBENCH_DEBUG=1 tracebacks are printed too.
+    With MIRRORBENCH_DEBUG=1, print the tracebacks too.
     """
-    tracebacks = list(dict.fromkeys(own.traceback for own in failures if own.traceback))
+    tracebacks = list(dict.fromkeys(f.traceback for f in failures if f.traceback))
     if os.environ.get("MIRRORBENCH_DEBUG") == "1":
         for traceback in tracebacks:
             stderr.print(Text(traceback), soft_wrap=True)
     if not more and not tracebacks:
         return
-    content = "Every reason in full" + (", with tracebacks" if tracebacks else "")
+    content = "Every reason in full"
+    if tracebacks:
+        content += ", with tracebacks"
     with suppress(StorageError):  # a full disk may be among the reasons
         log = write_log(failures, root)
         stderr.print(Text(f"{content}: {log}"), soft_wrap=True)
@@ -273,15 +328,22 @@ def progress_display(quiet: bool = False) -> Iterator[Display]:
 
 
 def write_log(failures: Sequence[Failure], folder: Path) -> Path:
-    """Write every failure into the folder of results, those of one reason together; returns the file's path."""
-    cells: dict[str, list[str]] = {}
+    """Write all failures, grouped by reason, into a file in the folder of results; return its path."""
+    cells_by_reason: dict[str, list[str]] = {}
     for failure in failures:
-        seed = "" if failure.seed is None else f" seed {failure.seed}"
         parts = [failure.reason, failure.hint, failure.traceback]
-        reason = "\n".join(filter(None, parts)).strip().replace("\n", "\n  ")
-        cells.setdefault(reason, []).append(f"{failure.spec} {failure.task}{seed}\n")
+        reason = "\n".join(filter(None, parts)).strip()
+        cell = f"{failure.spec} {failure.task}"
+        if failure.seed is not None:
+            cell += f" seed {failure.seed}"
+        cells_by_reason.setdefault(reason, []).append(cell)
     with writing(folder / LOG) as sink:
-        sink.writelines(
-            f"{''.join(names)}  {reason}\n\n".encode() for reason, names in cells.items()
-        )
+        for reason, cells in cells_by_reason.items():
+            lines = "\n".join(cells)
+            sink.write(f"{lines}\n  {_indented(reason)}\n\n".encode())
     return folder / LOG
+
+
+def _indented(text: str) -> str:
+    """Indent all lines of a text but the first one by two spaces."""
+    return text.replace("\n", "\n  ")

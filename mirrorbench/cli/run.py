@@ -1,4 +1,4 @@
-"""``mirrorbench run``: train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data."""
+"""``mirrorbench run``: tune and evaluate encoders, and print the leaderboard; without arguments, a small built-in example."""
 
 from __future__ import annotations
 
@@ -34,12 +34,13 @@ EMBEDDED_SEEDS = 3
 MARK = "Made by mirrorbench run, which replaces it."
 """Last line of the tables that ``run`` writes beside results.
 
-A file without it is the user's own, or was edited, and stays: the table then gets another name.
+A file without this line belongs to the user or was edited. It is kept, and the table gets another name.
 """
 
 
 def _folder(name: str | Path) -> Path:
-    """Return the folder of a name; Python takes an empty one for the working directory."""
+    """Return the folder of a name, which must not be empty."""
+    # Path("") would be the working directory.
     if not name:
         raise UsageError("--output is empty", "Name a folder for the results.")
     return Path(name)
@@ -49,15 +50,15 @@ _GridName = Annotated[
     str | None,
     typer.Argument(
         metavar="GRID.yaml",
-        help="A grid file, or the name of one that comes with the package (mirror-bert-table12); "
-        "options replace what it says, --encoder the backbones.",
+        help="A grid file, or the name of a grid in the package (mirror-bert-table12). Options override what it says; "
+        "--encoder replaces its backbones.",
         autocompletion=complete("grids"),
     ),
 ]
 _Encoders = Annotated[
     list[str] | None,
     display.encoders_option(
-        f"{display.ENCODER_HELP}, also with @REVISION; a bare backbone is several rows. May be repeated.",
+        f"{display.ENCODER_HELP}, also with @REVISION. A bare backbone gives several rows. May be repeated.",
         "tiny, the model inside the package",
     ),
 ]
@@ -71,14 +72,16 @@ _Tasks = Annotated[
 _Seeds = Annotated[
     int | None,
     typer.Option(
-        min=1, help="Runs of each tuned encoder.", show_default="1; 3 without --encoder and --tasks"
+        min=1,
+        help="Number of runs of each tuned encoder.",
+        show_default="1; 3 without --encoder and --tasks",
     ),
 ]
 _CorpusName = Annotated[
     str,
     typer.Option(
-        help="What to tune on: a corpus, a file as for tune (FILE#COLUMN), or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN; several "
-        "joined by +.",
+        help="Texts to tune on: a corpus, a file as for tune (FILE#COLUMN), or hf:OWNER/NAME@COMMIT/SPLIT#COLUMN. Several "
+        "are joined by +.",
         show_default="each task's own",
         autocompletion=complete("corpora"),
     ),
@@ -89,7 +92,7 @@ _Columns = Annotated[
         "--column",
         "-c",
         metavar="NAME,...",
-        help="Column of the texts in the file of --corpus; two columns are pairs.",
+        help="Column with the texts in the file of --corpus; two columns give pairs.",
     ),
 ]
 _Protocol = Annotated[
@@ -102,7 +105,7 @@ _Baselines = Annotated[
     bool,
     typer.Option(
         "--baselines",
-        help="Add rows of other methods without labels: transformed vectors, static ones, other tunings.",
+        help="Add rows of other unsupervised methods: transformed vectors, static vectors, other ways of tuning.",
     ),
 ]
 _Limit = Annotated[
@@ -110,19 +113,19 @@ _Limit = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="A smoke run: only the first items of each task. The results are not valid task scores, "
+        help="Smoke run on only the first N items of each task. The results are not valid task scores "
         "and are stored in a separate folder.",
         show_default="all",
     ),
 ]
 _Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Where results go.")
+    Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Folder for results.")
 ]
 _Executor = Annotated[
     str,
     typer.Option(
         metavar="NAME[:KEY=VALUE,...]",
-        help="Where to compute: local, or what a plugin adds (ray, slurm).",
+        help="Where to compute: local, or an executor of a plugin (ray, slurm).",
         autocompletion=complete("executors"),
     ),
 ]
@@ -130,21 +133,21 @@ _Workers = Annotated[
     int | None,
     typer.Option(
         min=1,
-        help="Worker processes.",
-        show_default="this process, or one for each GPU of --device cuda",
+        help="Number of worker processes.",
+        show_default="none; with --device cuda, one for each GPU",
     ),
 ]
 _Address = Annotated[
-    str, typer.Option(help="Where the executor's cluster is.", show_default="a local one")
+    str, typer.Option(help="Address of the executor's cluster.", show_default="a local one")
 ]
 _Deterministic = Annotated[
     bool,
     typer.Option(
-        "--deterministic", help="On a GPU: only algorithms that repeat bit for bit; slower."
+        "--deterministic", help="On a GPU, use only algorithms that repeat bit for bit; slower."
     ),
 ]
 _DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Show the plan and what is done; compute nothing.")
+    bool, typer.Option("--dry-run", help="Show the plan and which results exist; compute nothing.")
 ]
 
 
@@ -173,7 +176,7 @@ def run(
     quiet: display.Quiet = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Train, evaluate and print the leaderboard. Without arguments: the embedded model on the embedded data.
+    """Tune and evaluate encoders, and print the leaderboard; without arguments, a small built-in example.
 
     `mirrorbench run --encoder roberta --tasks sts`
 
@@ -226,7 +229,8 @@ def run(
             _print_plan(planned, session, offline)
             return
         board = session.execute(planned)
-    folder, tables = limited(output, limit or 0), []
+    folder = limited(output, limit or 0)
+    tables = []
     if board.results:
         display.print_table(board.table, "none" if quiet else notes)
         tables = _write_tables(_all_stored(session, board, folder), folder)
@@ -236,43 +240,46 @@ def run(
 
 def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
     """Write a table beside its results, as Markdown and as LaTeX; return the names of the files."""
+    formats = (
+        (".md", "markdown", f"<!-- {MARK} -->"),
+        (".tex", "latex", f"% {MARK}"),
+    )
     names = []
     try:
-        for suffix, format_, comment in (
-            (".md", "markdown", f"<!-- {MARK} -->"),
-            (".tex", "latex", f"% {MARK}"),
-        ):
-            file = _free(folder, suffix, comment)
+        for suffix, format_, comment in formats:
+            file = _table_file(folder, suffix, comment)
             display.print_or_write(f"{board.render(format_)}\n{comment}\n", file)
             names.append(file.name)
-    except (OSError, StorageError) as error:  # no reason to fail: the cells are stored
+    except (OSError, StorageError) as error:
+        # No reason for the run to fail, since its results are stored.
         display.say(f"leaderboard.md and leaderboard.tex were not updated: {error}", err=True)
     return names
 
 
-def _free(folder: Path, suffix: str, comment: str) -> Path:
+def _table_file(folder: Path, suffix: str, comment: str) -> Path:
     """Return the first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is new, or ends with ``run``'s comment."""
-    files = (folder / f"leaderboard{f'-{number}' if number else ''}{suffix}" for number in count())
-    ours = comment.encode()
-    return next(
-        f
-        for f in files
-        if not os.path.lexists(f) or (f.is_file() and f.read_bytes().rstrip().endswith(ours))
-    )
+    file = folder / f"leaderboard{suffix}"
+    for number in count(1):
+        if not os.path.lexists(file):
+            break
+        if file.is_file() and file.read_bytes().rstrip().endswith(comment.encode()):
+            break
+        file = folder / f"leaderboard-{number}{suffix}"
+    return file
 
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
-    """Return the table of all results in a folder, or that of the run if there are no others."""
+    """Return the table of all results in a folder, or that of the run if there are no other results."""
     from mirrorbench.reports.selection import everything
     from mirrorbench.storage.results import read_results
 
+    ids_of_run = {result.cell_id for result in board.results}
     try:
-        if {result.cell_id for result in read_results(folder)} <= {
-            result.cell_id for result in board.results
-        }:
+        if all(result.cell_id in ids_of_run for result in read_results(folder)):
             return board
         return everything(folder, session.plugins)
-    except MirrorbenchError as error:  # in a file of another run
+    except MirrorbenchError as error:
+        # A file of another run cannot be read.
         display.say(
             f"leaderboard.md and leaderboard.tex hold only the results of this run: {error.message}",
             err=True,
@@ -281,38 +288,51 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
 
 
 def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
-    left = 0
+    n_todo = 0
     for cells in plan.groups.values():
         model = cells[0].model
-        tuning = f" seed {model.seed}: tune on {model.corpus.name}, then" if model.corpus else ":"
-        display.say(f"{model.spec}{tuning} score")
-        done = {
-            cell for cell in cells if session.folders.results.find(cell)
-        }  # not by id: two specs may mean the same
-        left += len(cells) - len(done)
+        if model.corpus:
+            display.say(f"{model.spec} seed {model.seed}: tune on {model.corpus.name}, then score")
+        else:
+            display.say(f"{model.spec}: score")
         for cell in cells:
-            display.say(
-                f"  {'done' if cell in done else 'to do':6} {cell.spec}  {cell.task}  [{cell.id[:12]}]"
-            )
+            is_done = session.folders.results.find(cell) is not None
+            state = "done" if is_done else "to do"
+            if not is_done:
+                n_todo += 1
+            display.say(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
     for failure in plan.failures:
         if not failure.lacks:
             display.say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")
             if failure.hint:
                 display.say(f"         {failure.hint}")
-    total = len(plan.cells)
+    n_cells = len(plan.cells)
+    count = "1 cell" if n_cells == 1 else f"{n_cells} cells"
     display.say(
-        f"{total} cell{'' if total == 1 else 's'}: {total - left} done, {left} to do, {len(plan.failures)} cannot run"
+        f"{count}: {n_cells - n_todo} done, {n_todo} to do, {len(plan.failures)} cannot run"
     )
-    tuned = {model.precision for cell in plan.cells for model in cell.model.with_members()} - {""}
-    stages = [f"tuned in {' and '.join(sorted(tuned))}"] if tuned else []
-    stages += (
-        [f"evaluated in {' and '.join(sorted({cell.precision for cell in plan.cells}))}"]
-        if plan.cells
-        else []
-    )
-    display.say("; ".join((f"device: {session.compute.planned_device}", *stages)))
-    if short := [failure for failure in plan.failures if failure.lacks]:
-        fetched = "" if offline else " here (the run fetches them)"
-        display.say(f"{len(short)} cannot run, since these are not available{fetched}:")
-        for line in summary(lack for failure in short for lack in failure.lacks):
+    display.say("; ".join([f"device: {session.compute.planned_device}", *_precisions(plan)]))
+    unavailable = [failure for failure in plan.failures if failure.lacks]
+    if unavailable:
+        place = "" if offline else " here (the run fetches them)"
+        display.say(f"{len(unavailable)} cannot run, since these are not available{place}:")
+        for line in summary(lack for failure in unavailable for lack in failure.lacks):
             display.say(line)
+
+
+def _precisions(plan: Plan) -> list[str]:
+    """Return the precisions in which the plan tunes and evaluates, in words."""
+    if not plan.cells:
+        return []
+    evaluation = {cell.precision for cell in plan.cells}
+    tuning = set()
+    for cell in plan.cells:
+        for model in cell.model.with_members():
+            # Empty for a model that is not tuned.
+            if model.precision:
+                tuning.add(model.precision)
+    phrases = []
+    if tuning:
+        phrases.append(f"tuned in {' and '.join(sorted(tuning))}")
+    phrases.append(f"evaluated in {' and '.join(sorted(evaluation))}")
+    return phrases
