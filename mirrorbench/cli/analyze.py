@@ -1,4 +1,4 @@
-"""``mirrorbench analyze``: numbers and figures on what tuning does to a space of vectors."""
+"""``mirrorbench analyze``: show what tuning does to vectors and scores, in numbers and figures."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from mirrorbench.cli.display import (
 from mirrorbench.core.specs import split_names
 
 analyze_app = typer.Typer(
-    help="Numbers and figures: effects of tuning on a space of vectors, and on scores.",
+    help="Show what tuning does to vectors and scores, in numbers and figures.",
     no_args_is_help=True,
 )
 
@@ -44,14 +44,17 @@ _Texts = Annotated[
     ),
 ]
 _Results = Annotated[
-    Path, typer.Option("--results", help="Folder of results; missing ones are stored there.")
+    Path,
+    typer.Option(
+        "--results", help="Folder of results; missing results are computed and stored there."
+    ),
 ]
 _Folders = Annotated[
     list[Path] | None, typer.Argument(help="Folders of results.", show_default="results")
 ]
 _FIRST_OPTIONS: dict[str, Any] = {
     "encoders": _encoders(
-        "Specs as for `run`; a bare backbone is several rows. May be repeated.",
+        "Specs as for `run`; a bare backbone gives several rows. May be repeated.",
         "tiny, the model inside the package",
     ),
     "task": Annotated[
@@ -60,7 +63,7 @@ _FIRST_OPTIONS: dict[str, Any] = {
             "--task",
             "-t",
             metavar="NAME",
-            help="Decides texts, level, language and tuning corpus.",
+            help="Task that determines the texts, the level, the language and the tuning corpus.",
             autocompletion=complete("tasks"),
         ),
     ],
@@ -69,7 +72,7 @@ _LAST_OPTIONS: dict[str, Any] = {
     "corpus": Annotated[
         str,
         typer.Option(
-            help="Corpus name or text file to tune on.",
+            help="Corpus or text file to tune on.",
             show_default="the task's own",
             autocompletion=complete("corpora"),
         ),
@@ -90,7 +93,7 @@ _LAST_OPTIONS: dict[str, Any] = {
     ],
     "plugin": PluginFiles,
 }
-"""Options that several analyses have, before and after their own."""
+"""Options that several analyses have; ``_FIRST_OPTIONS`` come before their special ones, ``_LAST_OPTIONS`` after them."""
 _DEFAULTS: dict[str, Any] = {
     "results": Path("results"),
     "device": "auto",
@@ -103,42 +106,49 @@ _DEFAULTS: dict[str, Any] = {
 """Defaults of the parameters that are not in ``ANALYSES``."""
 
 
-def _command(analysis: str, summary: str, *examples: str, **own: Any) -> None:
-    """Add the command of an analysis, with its help and the options that no other has."""
-    help_ = "\n\n".join((summary, *(f"`mirrorbench {example}`" for example in examples)))
+def _command(analysis: str, summary: str, *examples: str, **special_options: Any) -> None:
+    """Add the command of an analysis, with its help and the options that only few analyses have.
+
+    A command has the options in ``ANALYSES``, and those that it needs from ``_DEFAULTS``.
+    """
+    help_ = "\n\n".join([summary, *(f"`mirrorbench {example}`" for example in examples)])
     defaults = _DEFAULTS | ANALYSES[analysis]
     if "encoders" not in defaults:
         del defaults["device"]
     if "task" not in defaults:
-        del defaults["data_dir"], defaults["offline"]
-    options = {
-        name: option
-        for name, option in (_FIRST_OPTIONS | own | _LAST_OPTIONS).items()
-        if name in defaults
-    }
+        del defaults["data_dir"]
+        del defaults["offline"]
 
-    def command(output: Path, format_: str, plugin: object, **given: Any) -> None:
-        own_options = {
-            name: value for name in ANALYSES[analysis] if (value := given.pop(name)) is not None
-        }
-        _analyze(analysis, own_options, given, output, format_)
-
-    parameters = [
-        Parameter(
-            name,
-            Parameter.KEYWORD_ONLY,
-            annotation=option,
-            default=None if defaults[name] == () else defaults[name],
+    # Typer reads the options from the signature and the annotations of the function.
+    options = {}
+    parameters = []
+    for name, option in (_FIRST_OPTIONS | special_options | _LAST_OPTIONS).items():
+        if name not in defaults:
+            continue
+        default = defaults[name]
+        if default == ():
+            default = None
+        options[name] = option
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=option, default=default)
         )
-        for name, option in options.items()
-    ]
-    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what Typer reads
+
+    def command(output: Path, format_: str, plugin: object, **values: Any) -> None:
+        analysis_options = {}
+        for name in ANALYSES[analysis]:
+            value = values.pop(name)
+            if value is not None:
+                analysis_options[name] = value
+        # What remains are settings of the session: device, data_dir and offline.
+        _analyze(analysis, analysis_options, values, output, format_)
+
+    command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
     command.__annotations__ = options
     analyze_app.command(analysis, help=help_)(command)
 
 
 def _analyze(
-    name: str, options: dict[str, Any], session: dict[str, Any], output: Path, format_: str
+    name: str, options: dict[str, Any], settings: dict[str, Any], output: Path, format_: str
 ) -> None:
     """Run an analysis, print its table and failures, and write its files."""
     from mirrorbench.cli.progress import progress_display
@@ -148,34 +158,36 @@ def _analyze(
     if "tasks" in options:
         options["tasks"] = split_names(options["tasks"])
     with progress_display() as reporter:
-        analysis = Session(reporter=reporter, **session).analyze(name, **options)
+        analysis = Session(reporter=reporter, **settings).analyze(name, **options)
     if analysis.summary:
         say(analysis.summary)
-    if table := analysis.rows if analysis.table is None else analysis.table:
-        cells = [[cell_text(value) for value in row.values()] for row in table]
-        print_rows([column.replace("_", " ") for column in table[0]], cells)
-    if files := analysis.write(output, formats):
+    rows = analysis.rows if analysis.table is None else analysis.table
+    if rows:
+        head = [column.replace("_", " ") for column in rows[0]]
+        print_rows(head, [list(map(cell_text, row.values())) for row in rows])
+    files = analysis.write(output, formats)
+    if files:
         say(f"written: {', '.join(map(str, files))}", err=True)
     for failure in analysis.failures:
-        say(
-            f"Failed: {failure.spec} on {failure.task}: {failure.reason}\n{failure.hint}".rstrip(),
-            err=True,
-        )
+        line = f"Failed: {failure.spec} on {failure.task}: {failure.reason}"
+        say(f"{line}\n{failure.hint}".rstrip(), err=True)
     if analysis.failures:
         raise typer.Exit(1)
 
 
 def cell_text(value: Any) -> str:
-    """Format a value for the screen: numbers with four significant digits, a dash for none."""
-    if value is None or value != value:  # NaN
+    """Format a value for the screen: numbers with four decimals or significant digits, ``None`` and NaN as a dash."""
+    if value is None or value != value:
         return "–"
     if not isinstance(value, float):
         return str(value)
-    return f"{value:.4f}" if 0.001 <= abs(value) < 1000 or value == 0 else f"{value:.4g}"
+    if value == 0 or 0.001 <= abs(value) < 1000:
+        return f"{value:.4f}"
+    return f"{value:.4g}"
 
 
 def _figure_formats(text: str) -> tuple[str, ...]:
-    """The formats in a text such as ``pdf,svg`` or ``none``; by default PDF, or none without matplotlib."""
+    """Return the formats in a text such as ``pdf,svg`` or ``none``; by default PDF, or none without matplotlib."""
     from mirrorbench.analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():
@@ -183,7 +195,9 @@ def _figure_formats(text: str) -> tuple[str, ...]:
             "No figure: matplotlib is not installed (pip install 'mirrorbench[figures]').", err=True
         )
         return ()
-    return () if text == "none" else check_formats(split_names([text or "pdf"]))
+    if text == "none":
+        return ()
+    return check_formats(split_names([text or "pdf"]))
 
 
 _command(
@@ -194,7 +208,8 @@ _command(
     show=Annotated[
         int,
         typer.Option(
-            min=0, help="Changed items to print for the better, and as many for the worse."
+            min=0,
+            help="Print this many items that changed for the better, and as many for the worse.",
         ),
     ],
     results=_Results,
@@ -214,7 +229,7 @@ _command(
         ),
     ],
     tasks=Annotated[list[str] | None, tasks_option("Tasks to draw.", "all")],
-    log=Annotated[bool, typer.Option("--log", help="A logarithmic x axis.")],
+    log=Annotated[bool, typer.Option("--log", help="Use a logarithmic x axis.")],
 )
 _command(
     "frequency",
@@ -228,7 +243,9 @@ _command(
     "Isotropy of vectors: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
     "analyze isotropy -e bert -t stsb --texts sts-sentences",
     texts=_Texts,
-    limit=Annotated[int, typer.Option(min=0, help="Most texts, drawn at random; 0: all.")],
+    limit=Annotated[
+        int, typer.Option(min=0, help="Maximum number of texts, drawn at random; 0 for all.")
+    ],
 )
 _command(
     "similarity",
@@ -241,10 +258,12 @@ _command(
     "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
     "analyze layers -e bert -t wic --texts wic-sentences-20k",
     texts=_Texts,
-    limit=Annotated[int, typer.Option(min=1, help="Most sentences in a sample.")],
+    limit=Annotated[int, typer.Option(min=1, help="Maximum number of sentences in a sample.")],
     samples=Annotated[
         int,
-        typer.Option(min=1, help="Random samples of sentences; isotropy is averaged over them."),
+        typer.Option(
+            min=1, help="Number of random samples of sentences; isotropy is averaged over them."
+        ),
     ],
 )
 _command(
@@ -254,7 +273,7 @@ _command(
     word=Annotated[
         str,
         typer.Option(
-            help="A lemma of a disambiguation task (`wsd`), with all its senses; with other tasks spring or summer.",
+            help="A lemma of a disambiguation task (`wsd`), with all its senses; for other tasks, spring or summer.",
             show_default="spring",
         ),
     ],
@@ -264,7 +283,7 @@ _command(
             "--texts",
             metavar="FILE",
             show_default="sentences inside the package",
-            help="Lines of a sense, a tab, and a text with the word marked: `<t>word</t>`.",
+            help="File of lines with a sense, a tab, and a text with the word marked: `<t>word</t>`.",
         ),
     ],
     method=Annotated[str, typer.Option(help="Projection: tsne, pca, or umap (needs umap-learn).")],

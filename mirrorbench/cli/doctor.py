@@ -1,4 +1,4 @@
-"""``mirrorbench doctor``: prints the state of the installation."""
+"""``mirrorbench doctor``: show the state of the installation."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def doctor(
     as_json: Json = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Show versions, devices, folders and their sizes, the hub, missing data of suites, environment variables.
+    """Show versions, devices, folders and their sizes, access to the hub, missing data and environment variables.
 
-    The exit code is 1 if a package is missing, or a folder cannot be written, that every command needs.
+    The exit code is 1 if a package is missing that every command needs, or if such a folder cannot be written.
     """
     from mirrorbench.runs.installation import EXTRAS, VARIABLES, writable
     from mirrorbench.session import Session
@@ -39,62 +39,64 @@ def doctor(
     if as_json:
         print_json(report)
         raise typer.Exit(1 if report["problems"] else 0)
-    _section(
-        "Versions",
-        [(name, version or "not installed") for name, version in report["versions"].items()],
-    )
-    _section(
-        "Extras",
-        [
-            (
-                name,
-                version
-                or f"not installed; for {EXTRAS[name][1]}: pip install 'mirrorbench[{name}]'",
-            )
-            for name, version in report["extras"].items()
-        ],
-    )
-    _section(
-        "Devices (auto takes the first)", [tuple(line.split(": ", 1)) for line in report["devices"]]
-    )
-    rows = []
+
+    versions = []
+    for name, version in report["versions"].items():
+        versions.append((name, version or "not installed"))
+    _section("Versions", versions)
+
+    extras = []
+    for name, version in report["extras"].items():
+        use = EXTRAS[name][1]
+        missing = f"not installed; for {use}: pip install 'mirrorbench[{name}]'"
+        extras.append((name, version or missing))
+    _section("Extras", extras)
+
+    devices = []
+    for line in report["devices"]:
+        device, description = line.split(": ", 1)
+        devices.append((device, description))
+    _section("Devices (auto takes the first)", devices)
+
+    folders = []
     for name, folder in report["folders"].items():
         path = Path(folder["path"])
-        size = decimal(folder["bytes"]) if path.is_dir() else "not there yet"
+        size = decimal(folder["bytes"]) if path.is_dir() else "does not exist yet"
         remark = "" if writable(path) else ", CANNOT BE WRITTEN"
-        rows.append((name, f"{path}: {size}, {decimal(folder['free'])} free{remark}"))
-    _section("Folders", rows)
+        folders.append((name, f"{path}: {size}, {decimal(folder['free'])} free{remark}"))
+    _section("Folders", folders)
+
     _section("Hub", [("models", report["hub"])])
-    _section(
-        "Plugins",
-        [
-            (row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}")
-            for row in report["plugins"]
-        ],
-    )
+
+    plugins = []
+    for row in report["plugins"]:
+        plugins.append((row["name"], f"{row['distribution']}: {', '.join(row['hooks'])}"))
+    _section("Plugins", plugins)
+
     _section("Data", [(suite, _missing(tasks)) for suite, tasks in report["missing"].items()])
-    _section(
-        "Environment",
-        [
-            (name, report["environment"][name] or f"not set ({VARIABLES[name]})")
-            for name in VARIABLES
-        ],
-    )
+
+    variables = []
+    for name, use in VARIABLES.items():
+        variables.append((name, report["environment"][name] or f"not set ({use})"))
+    _section("Environment", variables)
+
     for line in _conclusion(report):
         print_wrapped("", line)
     raise typer.Exit(1 if report["problems"] else 0)
 
 
 def _conclusion(report: dict[str, Any]) -> Iterator[str]:
-    """Lines on problems, on missing data, and on the hub."""
+    """Yield lines on problems, on missing data and on the hub."""
     if report["problems"]:
         yield f"Problems: {'; '.join(report['problems'])}"
         return
     yield "The installation is in order: mirrorbench run works here, on the model and the data inside the package."
-    if incomplete := [suite for suite, tasks in report["missing"].items() if tasks]:
+    missing_by_suite = report["missing"]
+    n_incomplete = sum(1 for tasks in missing_by_suite.values() if tasks)
+    if n_incomplete:
         yield (
-            f"Data of {len(incomplete)} of {len(report['missing'])} suites are not available yet: a run fetches what "
-            "it needs. To take it from files: mirrorbench data import DIR."
+            f"Data of {n_incomplete} of {len(missing_by_suite)} suites are not available yet: a run fetches what "
+            "it needs. To import it from files: mirrorbench data import DIR."
         )
     if "not reachable" in report["hub"]:
         yield "The hub cannot be reached: models must be folders (--encoder ./path/to/model) or in its cache."
@@ -113,5 +115,7 @@ def _section(title: str, rows: Sequence[tuple[str, ...]]) -> None:
 def _missing(tasks: Sequence[str]) -> str:
     if not tasks:
         return "complete"
-    shown = ", ".join(tasks[:6]) + (f" and {len(tasks) - 6} more" if len(tasks) > 6 else "")
-    return f"missing: {shown}"
+    names = ", ".join(tasks[:6])
+    if len(tasks) > 6:
+        names += f" and {len(tasks) - 6} more"
+    return f"missing: {names}"

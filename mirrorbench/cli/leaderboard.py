@@ -23,14 +23,14 @@ from mirrorbench.cli.display import (
 _Results = Annotated[
     list[Path] | None,
     typer.Argument(
-        help="Folders of results, or a table as --format json wrote it.", show_default="results"
+        help="Folders of results, or a table written by --format json.", show_default="results"
     ),
 ]
 _Tasks = Annotated[list[str] | None, tasks_option("Columns: tasks and suites.", "all")]
 _Encoders = Annotated[
     list[str] | None,
     encoders_option(
-        "Rows, by label or spec; a spec selects all rows that agree with it (bert: every row of BERT).",
+        "Rows, by label or spec; a spec selects all rows that match it (bert: every row of BERT).",
         "all",
     ),
 ]
@@ -38,18 +38,21 @@ _TableName = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Rows and columns of a table of the papers (mirrorbench paper lists them).",
+        help="Take rows and columns from a table of the papers (mirrorbench paper lists them).",
         autocompletion=complete("tables"),
     ),
 ]
 _Metric = Annotated[
-    str, typer.Option(help="Show this metric.", show_default="each task's main one")
+    str, typer.Option(help="Show this metric.", show_default="each task's main metric")
 ]
 _Intervals = Annotated[
     bool, typer.Option("--intervals", help="Add confidence intervals over test items.")
 ]
 _Ties = Annotated[
-    bool, typer.Option("--ties", help="Mark (†) what is not separable from a column's best.")
+    bool,
+    typer.Option(
+        "--ties", help="Mark (†) scores that are not separable from the best of their column."
+    ),
 ]
 _WithoutOverlap = Annotated[
     bool,
@@ -61,15 +64,15 @@ _WithoutOverlap = Annotated[
 _AllowMixed = Annotated[
     bool,
     typer.Option(
-        "--allow-mixed", help="Also results of other data, models or protocols in one table."
+        "--allow-mixed", help="Allow results of different data, models or protocols in one table."
     ),
 ]
 _Sort = Annotated[
     str,
     typer.Option(
         metavar="COLUMN",
-        help="Rows by their score there, best first: a task, or avg.",
-        show_default="by backbone, as a run has them",
+        help="Sort rows by their score in this column, best first: a task, or avg.",
+        show_default="by backbone, as in a run",
     ),
 ]
 _Title = Annotated[str, typer.Option(help="The table's title or caption.")]
@@ -104,7 +107,8 @@ def leaderboard(
     session = Session()
     renderers = session.plugins.renderers
     chosen, options = chosen_format(format_, output, renderers)
-    renderers[chosen or "markdown"]  # an unknown one is said before anything is read
+    # Look the format up, so that an unknown one is an error before anything is read.
+    renderers[chosen or "markdown"]
     board = session.leaderboard(
         results or (),
         tasks or (),
@@ -119,12 +123,9 @@ def leaderboard(
         sort=sort,
         title=title,
     )
-    if chosen:
-        display.print_or_write(
-            board.render(
-                chosen, notes or ("all" if output or chosen == "json" else "short"), **options
-            ),
-            output,
-        )
-    else:
+    if not chosen:
         display.print_table(board.table, notes)
+        return
+    if not notes:
+        notes = "all" if output or chosen == "json" else "short"
+    display.print_or_write(board.render(chosen, notes, **options), output)

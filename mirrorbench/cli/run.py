@@ -275,7 +275,8 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
 
     ids_of_run = {result.cell_id for result in board.results}
     try:
-        if all(result.cell_id in ids_of_run for result in read_results(folder)):
+        stored_ids = {result.cell_id for result in read_results(folder)}
+        if stored_ids <= ids_of_run:
             return board
         return everything(folder, session.plugins)
     except MirrorbenchError as error:
