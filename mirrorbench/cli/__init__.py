@@ -1,7 +1,8 @@
-"""The ``mirrorbench`` command. One file a sub-command; what is heavy is imported inside the commands.
+"""The ``mirrorbench`` command.
 
-A command is a function or an application of Typer, which is imported when it is called; ``--help`` shows the first line
-of its module's docstring. A plugin adds one by an entry point of the group ``mirrorbench.commands``.
+Each sub-command has a module, which imports heavy libraries only when the command runs. A command is a function or an
+application of Typer. Its module is imported when the command is called; ``--help`` shows the first line of the module's
+docstring without importing it. A plugin adds a command with an entry point of the group ``mirrorbench.commands``.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ COMMANDS: dict[str, Any] = {
     "paper": "paper.paper",
     "plugin": "scaffold.plugin_app",
 }
-"""Module and attribute of each command, or the command itself once it was imported; plugins add theirs."""
+"""Module and attribute of each command, or the command itself after its import; also those of plugins, once imported."""
 
 MOST_IN_ONE_PANEL = 6
+"""Maximum number of options that a help page shows without panels."""
 _PANELS = {
     "What": "encoder tasks task seeds seed corpus protocol baselines limit results run table metric without_overlap "
     "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
@@ -54,12 +56,11 @@ _PANELS = {
     "Where": "device executor workers address data_dir offline plugin",
     "Output": "output notes quiet format_ title as_json force merge",
 }
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names.split()}
-"""The panel of an option in the help of a command with many options."""
+"""Panels in the help of a command with many options, with the parameters of their options."""
 
 
 class _Commands(TyperGroup):
-    """Imports a command when it is called; its help in the list of commands needs no import."""
+    """The group of all commands, which imports a command only when it is called."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings | {"commands": COMMANDS})
@@ -69,21 +70,23 @@ class _Commands(TyperGroup):
         return [*COMMANDS, *sorted(commands_of_plugins().keys() - COMMANDS.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command of a name; its module is imported when it is called."""
+        """Return the command with a name; its module is imported when it is called."""
         command = COMMANDS.get(cmd_name)
         if isinstance(command, str):
             module, _, attribute = command.partition(".")
             return LateCommand(cmd_name, f"mirrorbench.cli.{module}", attribute)
         if command is not None:
             return command
-        if point := commands_of_plugins().get(cmd_name):
+        point = commands_of_plugins().get(cmd_name)
+        if point is not None:
             return LateCommand(cmd_name, point.module, point.attr, third_party=True)
-        if ctx.resilient_parsing:  # a completion says nothing
+        # The completion in the shell must not print errors.
+        if ctx.resilient_parsing:
             return None
-        for point in entry_points(group=GROUP, name=cmd_name):
-            plugin = point.dist.name if point.dist else point.module
+        for disabled in entry_points(group=GROUP, name=cmd_name):
+            plugin = disabled.dist.name if disabled.dist else disabled.module
             problem = f"the command {cmd_name} of the plugin {plugin} is disabled"
-            raise UsageError(problem, f"Take it out of {DISABLE}.")
+            raise UsageError(problem, f"Remove it from {DISABLE}.")
         return None
 
 
@@ -105,7 +108,11 @@ class LateCommand(TyperCommand):
         self.third_party = third_party
 
     def loaded(self) -> Any:
-        """Import the command itself; what fails in a plugin is a ``PluginError``."""
+        """Return the command itself, after importing its module.
+
+        Raises:
+            PluginError: the module of a plugin fails.
+        """
         try:
             value = reduce(getattr, self.attribute.split("."), import_module(self.module))
             COMMANDS[str(self.name)] = _command(str(self.name), value)
@@ -120,27 +127,40 @@ class LateCommand(TyperCommand):
     def make_context(
         self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any
     ) -> Any:
-        """Make the context of the command itself."""
+        """Return the context of the command itself."""
         return self.loaded().make_context(info_name, args, parent, **extra)
 
 
 def _summary(module: str) -> str:
-    """Return the first line of a module's docstring, after the name of its command; empty without a file."""
-    path = module.replace(".", "/")
-    files = (
-        Path(folder, file) for folder in sys.path for file in (f"{path}.py", f"{path}/__init__.py")
-    )
-    source = next(
-        (file.read_text(encoding="utf-8", errors="replace") for file in files if file.is_file()), ""
-    )
+    """Return the first line of a module's docstring, without the name of the command before it.
+
+    The file of the module is read, not imported. Without a file or a docstring the summary is empty.
+    """
+    file = _source_file(module)
+    if file is None:
+        return ""
+    source = file.read_text(encoding="utf-8", errors="replace")
+    # Blank lines and comments, the opening quotes, the name of the command, and the summary up to the end of the line.
     match = re.match(r'(?:\s|#.*\n)*r?"""(?:``[^`]*``: )?(.)(.*?)(?:"""|\n)', source)
-    return f"{match[1].upper()}{match[2]}" if match else ""
+    if match is None:
+        return ""
+    first_letter, rest = match.groups()
+    return first_letter.upper() + rest
+
+
+def _source_file(module: str) -> Path | None:
+    path = module.replace(".", "/")
+    for folder in sys.path:
+        for file in (Path(folder, f"{path}.py"), Path(folder, path, "__init__.py")):
+            if file.is_file():
+                return file
+    return None
 
 
 app = typer.Typer(
     name="mirrorbench",
     cls=_Commands,
-    help="Turn pretrained language models into text encoders, and show in the papers' tables what that gained.",
+    help="Turn pretrained language models into text encoders, and measure the gain in the papers' tables.",
     no_args_is_help=True,
     rich_markup_mode="markdown",
     pretty_exceptions_enable=False,
@@ -166,13 +186,13 @@ def _root(
     version: Annotated[
         bool,
         typer.Option(
-            "--version", callback=_version, is_eager=True, help="Show the version and leave."
+            "--version", callback=_version, is_eager=True, help="Show the version and exit."
         ),
     ] = False,
     no_texts: Annotated[
         bool,
         typer.Option(
-            "--no-texts", callback=_leave_texts_out, help="Print and store no texts of yours."
+            "--no-texts", callback=_leave_texts_out, help="Never print or store your texts."
         ),
     ] = False,
 ) -> None:
@@ -180,27 +200,41 @@ def _root(
 
 
 def _command(name: str, value: Any) -> Any:
-    """Return the command that Typer makes of a function or an application, whose argument types it reads now."""
-    alone = typer.Typer(rich_markup_mode="markdown")
+    """Return the command that Typer creates from a function or an application."""
+    group = typer.Typer(rich_markup_mode="markdown")
     if isinstance(value, typer.Typer):
-        alone.add_typer(value, name=name)
+        group.add_typer(value, name=name)
     else:
-        alone.command(name)(value)
-    command = typer.main.get_group(alone).commands[name]
-    for member in (command, *getattr(command, "commands", {}).values()):
-        options = [param for param in member.params if param.param_type_name == "option"]
-        for param in options if len(options) > MOST_IN_ONE_PANEL else ():
-            param.rich_help_panel = param.rich_help_panel or _PANEL_OF.get(param.name)
-        for param in member.params:
-            _name_default_once(param)
+        group.command(name)(value)
+    command = typer.main.get_group(group).commands[name]
+    _arrange_help(command)
+    for subcommand in getattr(command, "commands", {}).values():
+        _arrange_help(subcommand)
     return command
 
 
-def _name_default_once(param: Any) -> None:
-    """Show the words on a parameter's default in one pair of brackets; Typer puts a second one around them."""
-    words = param.show_default
-    if isinstance(words, str):
-        param._get_default_string = lambda **context: words
+def _arrange_help(command: Any) -> None:
+    """Put the options of a command into panels if there are many, and show defaults in one pair of brackets."""
+    options = [param for param in command.params if param.param_type_name == "option"]
+    if len(options) > MOST_IN_ONE_PANEL:
+        for param in options:
+            param.rich_help_panel = param.rich_help_panel or _panel(param.name)
+    for param in command.params:
+        _show_default_in_one_bracket(param)
+
+
+def _panel(parameter: str) -> str | None:
+    for panel, parameters in _PANELS.items():
+        if parameter in parameters.split():
+            return panel
+    return None
+
+
+def _show_default_in_one_bracket(param: Any) -> None:
+    """Show the description of a default as it is; Typer would put parentheses around it."""
+    description = param.show_default
+    if isinstance(description, str):
+        param._get_default_string = lambda **context: description
 
 
 def main() -> None:
@@ -222,21 +256,20 @@ def main() -> None:
     except OSError as error:
         if debug or error.filename or not error.errno:
             raise
-        os.dup2(
-            os.open(os.devnull, os.O_WRONLY), 1
-        )  # takes what could not be printed, when Python ends
-        if not isinstance(
-            error, BrokenPipeError
-        ):  # the program that reads our output (head, less) has ended
-            report(
-                unwritable("Only a part of the output could be written", error, "write elsewhere")
+        # What could not be printed goes to /dev/null when Python ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        # With a broken pipe, the program that reads our output (head, less) has ended, which is no error to report.
+        if not isinstance(error, BrokenPipeError):
+            problem = unwritable(
+                "Only a part of the output could be written", error, "write elsewhere"
             )
+            report(problem)
         sys.exit(1)
 
 
 def _open_streams() -> None:
     """Open closed standard streams as /dev/null, and escape characters that cannot be printed."""
-    # The descriptor of a closed stream would be that of the next file opened.
+    # Otherwise the next file opened would get the descriptor of a closed stream.
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
@@ -246,22 +279,22 @@ def _open_streams() -> None:
 
 @contextmanager
 def _plain_warnings() -> Iterator[None]:
-    """Warnings of this package are one line inside, without file and line number."""
-    usual = warnings.formatwarning
+    """Print warnings of this package in one line inside, without file and line number."""
+    default_format = warnings.formatwarning
 
-    def line_of(message: Warning | str, category: type[Warning], *where: Any, **line: Any) -> str:
-        ours = category.__module__.partition(".")[0] == "mirrorbench"
-        return (
-            f"Warning: {printable(str(message))}\n"
-            if ours
-            else usual(message, category, *where, **line)
-        )
+    def format_warning(
+        message: Warning | str, category: type[Warning], *where: Any, **line: Any
+    ) -> str:
+        package = category.__module__.partition(".")[0]
+        if package == "mirrorbench":
+            return f"Warning: {printable(str(message))}\n"
+        return default_format(message, category, *where, **line)
 
-    warnings.formatwarning = line_of
+    warnings.formatwarning = format_warning
     try:
         yield
     finally:
-        warnings.formatwarning = usual
+        warnings.formatwarning = default_format
 
 
 def report(error: MirrorbenchError) -> None:

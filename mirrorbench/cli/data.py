@@ -46,7 +46,8 @@ _Names = Annotated[
 ]
 _Everything = Annotated[bool, typer.Option("--all", help="Fetch every data set and corpus.")]
 _Force = Annotated[
-    bool, typer.Option("--force", help="Replace altered files; they are kept as NAME.altered.")
+    bool,
+    typer.Option("--force", help="Replace altered files; the old ones are kept as NAME.altered."),
 ]
 _Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder that holds original files or archives.")
@@ -59,7 +60,7 @@ _Corpus = Annotated[
     str,
     typer.Argument(
         metavar="CORPUS",
-        help="A corpus, or a text file of one string a line.",
+        help="A corpus, or a file of one text a line.",
         autocompletion=complete("corpora"),
     ),
 ]
@@ -76,7 +77,7 @@ def list_data(
     as_json: Json = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """List all data sets and corpora: kind, licence, and how many of their files are here."""
+    """List all data sets and corpora: kind, licence, and how many of their files are present."""
     from mirrorbench.data.cards import CORPUS_KIND
 
     store = _store(data_dir, offline)

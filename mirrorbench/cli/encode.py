@@ -1,4 +1,4 @@
-"""``mirrorbench encode``: encode texts, one per line or row, blank ones too; the same command resumes an interrupted run."""
+"""``mirrorbench encode``: encode texts, one per line or row, including blank ones; the same command resumes a run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _Source = Annotated[
     str,
     typer.Argument(
         metavar="FILE",
-        help="One text a line; or .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; - is standard input.",
+        help="File of one text a line, or .json, .jsonl, .tsv, .csv, .parquet, .xlsx, also with .gz; - for standard input.",
     ),
 ]
 _VectorFile = Annotated[
@@ -34,12 +34,12 @@ _VectorFile = Annotated[
         "--output",
         "-o",
         metavar="FILE",
-        help=".npy or .parquet.",
-        show_default="JSON lines, printed",
+        help="Write vectors to this .npy or .parquet file.",
+        show_default="JSON lines on standard output",
     ),
 ]
 _Column = Annotated[
-    str, typer.Option("--column", "-c", metavar="NAME", help="Column of the texts.")
+    str, typer.Option("--column", "-c", metavar="NAME", help="Column with the texts.")
 ]
 _InContext = Annotated[
     bool,
@@ -50,19 +50,19 @@ _SpanColumns = Annotated[
     typer.Option(
         "--span-columns",
         metavar="START,END",
-        help="Columns of the target's characters, instead of brackets.",
+        help="Columns with the start and end of the target in characters, instead of brackets.",
     ),
 ]
 _Keep = Annotated[
     list[str] | None,
     typer.Option(
-        "--keep", metavar="NAME,...", help="Columns that are written beside the vectors (.parquet)."
+        "--keep", metavar="NAME,...", help="Columns to write beside the vectors (.parquet only)."
     ),
 ]
 _Level = Annotated[
     str,
     typer.Option(
-        help="word, phrase or sentence: the recipe of a tuned encoder.",
+        help="Level of the texts, which chooses the recipe of a tuned encoder: word, phrase or sentence.",
         show_default="sentence",
         autocompletion=complete("levels"),
     ),
@@ -85,7 +85,7 @@ def encode(
     quiet: display.Quiet = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Encode texts, one per line or row, blank ones too; the same command resumes an interrupted run.
+    """Encode texts, one per line or row, including blank ones; the same command resumes an interrupted run.
 
     `mirrorbench encode corpus.txt.gz --encoder ./my-encoder --output vectors.npy`
 
@@ -101,8 +101,10 @@ def encode(
         raise UsageError(
             f"--span-columns {span_columns}: two columns are needed", "Write START,END."
         )
-    again = "; run the same command again to continue" if output else ""
-    with display.on_interrupt(f"Interrupted{again}."), progress_display(quiet) as reporter:
+    interrupted = "Interrupted."
+    if output:
+        interrupted = "Interrupted; run the same command again to continue."
+    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
         session = Session(
             data_dir=data_dir,
             device=device,
@@ -110,7 +112,7 @@ def encode(
             offline=offline,
             reporter=reporter,
         )
-        done = session.encode(
+        encoded = session.encode(
             texts,
             encoder,
             output or sys.stdout,
@@ -121,5 +123,7 @@ def encode(
             level=level,
         )
     if output and not quiet:
-        resumed = f", {done.before:,} of them before this run" if done.before else ""
-        display.say(f"{output}: {done.rows:,} x {done.dimensions}{resumed}", err=True)
+        line = f"{output}: {encoded.rows:,} x {encoded.dimensions}"
+        if encoded.before:
+            line += f", {encoded.before:,} of them before this run"
+        display.say(line, err=True)

@@ -1,4 +1,4 @@
-"""``mirrorbench list``: show what is registered, and by which plugin; encoders: all names for --encoder."""
+"""``mirrorbench list``: show what is registered, and by which plugin."""
 
 from __future__ import annotations
 
@@ -34,26 +34,32 @@ Listed = StrEnum(
 
 
 _Listed = Annotated[
-    Listed, typer.Argument(metavar="KIND", help=", ".join(Listed) + ".", show_choices=False)
+    Listed,
+    typer.Argument(
+        metavar="KIND",
+        help=f"{', '.join(Listed)}. All names for --encoder: encoders.",
+        show_choices=False,
+    ),
 ]
 _Suite = Annotated[
-    str, typer.Option("--suite", help="Tasks of this suite.", autocompletion=complete("suites"))
+    str,
+    typer.Option("--suite", help="Only tasks of this suite.", autocompletion=complete("suites")),
 ]
 _Level = Annotated[
     str,
     typer.Option(
         "--level",
-        help="Tasks of this level: word, phrase, sentence or wic.",
+        help="Only tasks of this level: word, phrase, sentence or wic.",
         autocompletion=complete("levels"),
     ),
 ]
 _Language = Annotated[
     str,
     typer.Option(
-        "--language", metavar="CODE", help="Tasks in this language, alone or with another."
+        "--language", metavar="CODE", help="Only tasks in this language, alone or with another."
     ),
 ]
-_Here = Annotated[bool, typer.Option("--here", help="Tasks whose data are here, in --data-dir.")]
+_Here = Annotated[bool, typer.Option("--here", help="Only tasks whose data are in --data-dir.")]
 
 
 def list_registered(
@@ -66,7 +72,9 @@ def list_registered(
     as_json: Json = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Show what is registered, and by which plugin; encoders: all names for --encoder.
+    """Show what is registered, and by which plugin.
+
+    `mirrorbench list encoders`
 
     `mirrorbench list tasks --level wic --language de`
     """

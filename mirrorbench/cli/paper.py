@@ -1,4 +1,4 @@
-"""``mirrorbench paper``: the papers' tables, published and measured side by side."""
+"""``mirrorbench paper``: show the papers' tables with published and measured numbers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _TableName = Annotated[
     ),
 ]
 _Results = Annotated[
-    Path, typer.Option("--results", "-r", help="Folder of results, where --run puts them too.")
+    Path, typer.Option("--results", "-r", help="Folder of results; --run stores new ones there.")
 ]
 _Run = Annotated[
     bool, typer.Option("--run", help="Measure missing cells first, with the options below.")
@@ -59,7 +59,9 @@ _Backbone = Annotated[
         autocompletion=complete("backbones"),
     ),
 ]
-_Seeds = Annotated[int, typer.Option(min=1, help="With --run: seeds of each tuned encoder.")]
+_Seeds = Annotated[
+    int, typer.Option(min=1, help="With --run: number of seeds of each tuned encoder.")
+]
 
 
 def paper(
@@ -80,7 +82,7 @@ def paper(
     output: Output = None,
     plugin: PluginFiles = None,
 ) -> None:
-    """Show the papers' tables and figures: published, measured, difference. Without arguments, list them.
+    """Show a table or figure of the papers: published and measured numbers, and their difference; without one, list all.
 
     `mirrorbench paper mirror-bert/table3 --output table3.html`
 
@@ -106,23 +108,27 @@ def paper(
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
     format_, options = chosen_format(format_, output, plugins().renderers)
+    # Before anything is measured.
     if format_:
-        check_paper_format(format_)  # before anything is measured
+        check_paper_format(format_)
+    failed = False
     if run:
         with on_interrupt_go_on(results), progress_display(quiet) as reporter:
             session = Session(results, reporter=reporter, **settings)
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
-    notes = "none" if quiet else notes
+        failed = bool(outcome.failures)
+    if quiet:
+        notes = "none"
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)
     if format_ or not console.is_terminal:
-        text = render_paper(
-            content, format_ or "markdown", notes or ("all" if output else "short"), **options
-        )
+        if not notes:
+            notes = "all" if output else "short"
+        text = render_paper(content, format_ or "markdown", notes, **options)
         print_or_write(text, output)
     else:
         print_table(as_table(content), notes)
-    raise typer.Exit(1 if run and outcome.failures else 0)
+    raise typer.Exit(1 if failed else 0)
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
@@ -131,7 +137,10 @@ def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
 
     rows = []
     for name, table in tables.items():
-        done, total = (0, 0) if isinstance(table, FactTable) else table.counts
-        title = table.title if isinstance(table, FactTable) else table.table.title
-        rows.append([name, f"{done} of {total}" if total else "-", title])
+        if isinstance(table, FactTable):
+            rows.append([name, "-", table.title])
+            continue
+        n_measured, n_cells = table.counts
+        measured = f"{n_measured} of {n_cells}" if n_cells else "-"
+        rows.append([name, measured, table.table.title])
     print_rows(["table", "measured", "title"], rows)

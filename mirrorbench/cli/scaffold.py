@@ -1,4 +1,4 @@
-"""``mirrorbench plugin new``: write a package to start from."""
+"""``mirrorbench plugin new``: create a plugin package to start from."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mirrorbench.core.errors import UsageError
 
 plugin_app = typer.Typer(
     name="plugin",
-    help="Packages of your own with encoders, tasks, commands and more.",
+    help="Create packages of your own with encoders, tasks, commands and more.",
     no_args_is_help=True,
 )
 
@@ -40,13 +40,15 @@ _Name = Annotated[
 ]
 _Output = Annotated[
     Path,
-    typer.Option("--output", "-o", metavar="DIR", help="Folder for the folder of the package."),
+    typer.Option(
+        "--output", "-o", metavar="DIR", help="Folder in which to create the folder of the package."
+    ),
 ]
 
 
 @plugin_app.command()
 def new(name: _Name, output: _Output = Path()) -> None:
-    """Write a package with an encoder, a task from a card, one from code, an augmentation, a command, and tests.
+    """Create a package with an encoder, a task from a card, a task from code, an augmentation, a command and tests.
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
@@ -66,10 +68,10 @@ def _write(name: str, parent: Path) -> Path:
 
     if not _NAME.fullmatch(name):
         hint = "Lower-case letters, digits and single hyphens, e.g. my-lab."
-        raise UsageError(f"{name!r} is no name for a plugin", hint)
+        raise UsageError(f"{name!r} cannot be the name of a plugin", hint)
     folder = parent / f"mirrorbench-{name}"
     if folder.exists():
-        raise UsageError(f"{folder} is there already", "Choose another name, or another --output.")
+        raise UsageError(f"{folder} already exists", "Choose another name, or another --output.")
     values = {
         "name": name,
         "key": name.replace("-", "_"),
@@ -77,8 +79,7 @@ def _write(name: str, parent: Path) -> Path:
     }
     for target in _FILES:
         template = files("mirrorbench.cli") / "templates" / f"{Path(target).name}.tmpl"
+        text = Template(template.read_text(encoding="utf-8")).substitute(values)
         with writing(folder / Template(target).substitute(values)) as sink:
-            sink.write(
-                Template(template.read_text(encoding="utf-8")).substitute(values).encode("utf-8")
-            )
+            sink.write(text.encode("utf-8"))
     return folder

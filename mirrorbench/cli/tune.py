@@ -1,4 +1,4 @@
-"""``mirrorbench tune``: tune a language model on your own texts: an encoder that sentence-transformers and transformers open too."""
+"""``mirrorbench tune``: tune a language model on your own texts; sentence-transformers and transformers open the result."""
 
 from __future__ import annotations
 
@@ -24,22 +24,24 @@ _TextFile = Annotated[
     str,
     typer.Argument(
         metavar="TEXTS",
-        help="One text (or text1||text2) a line; .json, .jsonl, .tsv, .csv, .parquet, .xlsx; .gz too; - is standard input; own data.",
+        help="File of one text (or text1||text2) a line, or .json, .jsonl, .tsv, .csv, .parquet, .xlsx, also with .gz; "
+        "- for standard input; or a folder of own data, as for evaluate.",
     ),
 ]
 _Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", help="Where the encoder goes.")
+    Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for the encoder.")
 ]
 _Columns = Annotated[
     list[str] | None,
     typer.Option(
-        "--column", "-c", metavar="NAME,...", help="Column of the texts; two columns are pairs."
+        "--column", "-c", metavar="NAME,...", help="Column with the texts; two columns give pairs."
     ),
 ]
 _Level = Annotated[
     str,
     typer.Option(
-        help="word, phrase, sentence or wic: picks the recipe.", autocompletion=complete("levels")
+        help="Level of the texts, which chooses the recipe: word, phrase, sentence or wic.",
+        autocompletion=complete("levels"),
     ),
 ]
 _Seed = Annotated[
@@ -50,24 +52,28 @@ _HeldOut = Annotated[
     typer.Option(
         "--held-out",
         min=0,
-        help="Lines left out of the tuning to measure its effect.",
+        help="Number of lines to leave out of the tuning and to measure its effect on.",
         show_default="500, at most 10 %",
     ),
 ]
 _Force = Annotated[
-    bool, typer.Option("--force", help="Replace an encoder that is in --output already.")
+    bool, typer.Option("--force", help="Replace an encoder that is already in --output.")
 ]
 _Merge = Annotated[
     bool,
-    typer.Option("--merge", help="With lora=RANK: write a whole model, not the adapter alone."),
+    typer.Option(
+        "--merge", help="With lora=RANK, write a whole model instead of the adapter only."
+    ),
 ]
-_DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be tuned.")]
+_DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would be tuned; compute nothing.")
+]
 _Compared = Annotated[
     list[str] | None,
     typer.Option(
         "--evaluate",
         metavar="DATA",
-        help="Own data on which the tuned encoder is then compared with the untuned model.",
+        help="Own data on which to compare the tuned encoder with the untuned model. May be repeated.",
     ),
 ]
 
@@ -90,7 +96,7 @@ def tune(
     quiet: display.Quiet = False,
     plugin: PluginFiles = None,
 ) -> None:
-    """Tune a language model on your own texts: an encoder that sentence-transformers and transformers open too.
+    """Tune a language model on your own texts; sentence-transformers and transformers open the result.
 
     `mirrorbench tune my_texts.txt --encoder roberta --output my-encoder`
 
@@ -102,15 +108,16 @@ def tune(
     from mirrorbench.texts.tune import plan_tuning
 
     settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
-    base = str(replace(as_spec(encoder), method="", params=()))
-    if evaluate:  # what is wrong with the data is said before the tuning
-        compare_on_own_data(evaluate, [base], dry_run=True, **settings)
-    stays = f"Interrupted; nothing was written to {output}."
-    with display.on_interrupt(stays), progress_display(quiet) as reporter:
+    untuned = str(replace(as_spec(encoder), method="", params=()))
+    if evaluate:
+        # Errors in the data are found before the tuning.
+        compare_on_own_data(evaluate, [untuned], dry_run=True, **settings)
+    interrupted = f"Interrupted; nothing was written to {output}."
+    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
         session = Session(
             device=device, precision=precision, offline=offline or dry_run, reporter=reporter
         )
-        asked: dict[str, Any] = {
+        options: dict[str, Any] = {
             "level": level,
             "columns": split_names(column or []),
             "seed": seed,
@@ -127,38 +134,41 @@ def tune(
                 session.compute,
                 reporter,
                 force=force,
-                **asked,
+                **options,
             )
             _print_plan(job, session)
             return
-        tuned = session.tune(texts, encoder, output, force=force, **asked)
-    _print_report(tuned, reporter.elapsed)
-    made = str(EncoderSpec(os.path.join(".", tuned.folder)))
+        report = session.tune(texts, encoder, output, force=force, **options)
+    _print_report(report, reporter.elapsed)
+    tuned = str(EncoderSpec(os.path.join(".", report.folder)))
     if evaluate:
-        compare_on_own_data(evaluate, [base, made], tuned_on=texts, **settings)
+        compare_on_own_data(evaluate, [untuned, tuned], tuned_on=texts, **settings)
     else:
-        encoders = f"-e {shlex.quote(base)} -e {shlex.quote(made)}"
+        encoders = f"-e {shlex.quote(untuned)} -e {shlex.quote(tuned)}"
         display.say(f"Did it help? mirrorbench evaluate YOUR_DATA {encoders}")
 
 
 def _print_plan(job: TuningJob, session: Session) -> None:
-    cached = ", which is in the cache" if session.folders.cache.model(job.model.key) else ""
-    display.say(f"{job.spec} seed {job.seed}: tune on {len(job.texts.train):,} lines{cached}")
+    line = f"{job.spec} seed {job.seed}: tune on {len(job.texts.train):,} lines"
+    if session.folders.cache.model(job.model.key):
+        line += ", which is in the cache"
+    display.say(line)
     display.say(f"device: {session.compute.planned_device}; tuned in {job.model.precision}")
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
     from mirrorbench.cli.progress import in_words
 
-    if rows := tuned.rows():
+    rows = tuned.rows()
+    if rows:
         display.print_rows(rows[0], rows[1:])
         if tuned.held_out:
             display.say(f"\n{tuned.held_out.verdict}")
         display.say("\nNearest neighbours among the held-out lines:")
         for text, before, after in tuned.neighbours:
-            display.say(
-                f"  {_short(text)}\n    before: {_short(before)}\n    after:  {_short(after)}"
-            )
+            display.say(f"  {_short(text)}")
+            display.say(f"    before: {_short(before)}")
+            display.say(f"    after:  {_short(after)}")
         display.say("")
     if tuned.from_cache:
         duration = f"tuned before in {in_words(tuned.seconds)}, from the cache in {elapsed}"
@@ -167,6 +177,9 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
     display.say(f"{tuned.spec}, {duration}: {tuned.folder}")
 
 
-def _short(text: str, most: int = 100) -> str:
+def _short(text: str, max_length: int = 100) -> str:
+    """Return the beginning of a text in one line."""
     line = " ".join(text.split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    if len(line) <= max_length:
+        return line
+    return line[: max_length - 1] + "…"

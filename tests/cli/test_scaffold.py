@@ -8,7 +8,7 @@ from pathlib import Path
 
 def test_invalid_plugin_names_are_refused(mirrorbench: Callable, folder: Path) -> None:
     for name in ("My-Lab", "a b", "", "-x", "x--y", "../x", "1x", "a_b"):
-        mirrorbench("plugin", "new", "--", name).assert_fails(2, "no name for a plugin")
+        mirrorbench("plugin", "new", "--", name).assert_fails(2, "cannot be the name of a plugin")
     assert list(folder.iterdir()) == []
     mirrorbench("plugin", "new", "lab", "-o", "deep").assert_works()
-    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").assert_fails(2, "there already")
+    mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").assert_fails(2, "already exists")
