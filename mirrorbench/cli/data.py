@@ -104,7 +104,8 @@ def list_data(
     columns = ["name", "kind", "language", "files", "licence", "title"]
     if sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE:
         columns = ["name", "files", "title"]
-    print_rows(columns, [[row[column] for column in columns] for row in rows])
+    cells = [[row[column] for column in columns] for row in rows]
+    print_rows(columns, cells)
     say(f"Store: {store.root}")
 
 
@@ -338,17 +339,18 @@ def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
         "notes",
         "citation",
     )
-    files = [
-        {
-            "path": file.path,
-            "size": file.size,
-            "sha256": file.sha256 or None,
-            "split": file.split,
-            "state": states[file.path],
-            "sources": [source.describe() for source in file.sources],
-        }
-        for file in card.files
-    ]
+    files = []
+    for file in card.files:
+        files.append(
+            {
+                "path": file.path,
+                "size": file.size,
+                "sha256": file.sha256 or None,
+                "split": file.split,
+                "state": states[file.path],
+                "sources": [source.describe() for source in file.sources],
+            }
+        )
     card_object = {field: getattr(card, field) for field in fields}
     card_object["files"] = files
     return card_object

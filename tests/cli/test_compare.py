@@ -178,9 +178,7 @@ def test_table_labels_and_short_names_resolve_to_encoders(
         )
 
 
-def test_name_of_several_rows_means_the_one_with_the_task(
-    mirrorbench: Callable, folder: Path
-) -> None:
+def test_ambiguous_name_means_the_row_with_the_task(mirrorbench: Callable, folder: Path) -> None:
     """``m`` is a row on own data, and on the papers' tasks the untuned row; each is compared where it has scores."""
     rng = np.random.default_rng(0)
     gold = rng.normal(size=80)

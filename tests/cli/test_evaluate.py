@@ -201,9 +201,7 @@ def test_changed_pairs_show_both_texts_and_label(tmp_path: Path, shell: Shell) -
     assert label.strip() == ("label 1" if second.strip() == "bc" else "label 0")
 
 
-def test_threshold_of_pairs_and_the_reason_for_a_missing_score_are_printed(
-    tmp_path: Path, shell: Shell
-) -> None:
+def test_threshold_and_missing_scores_are_explained(tmp_path: Path, shell: Shell) -> None:
     rows = [f"{'a' * n} b,{'a' * n},{n % 2}\n" for n in range(1, 21)]
     (tmp_path / "a.csv").write_text("text1,text2,label\n" + "".join(rows))
     (tmp_path / "b.csv").write_text("text1,text2,label\na,a,1\nb,b,0\n")

@@ -156,7 +156,7 @@ def test_wrong_return_of_a_plugin_names_its_line(
         ("register_metrics(register): register('spearman', max)", "'spearman' is registered twice"),
     ],
 )
-def test_taken_names_of_all_kinds_stop_a_run_before_it_computes(
+def test_taken_names_stop_a_run_before_computing(
     mirrorbench: Callable, folder: Path, body: str, message: str
 ) -> None:
     (folder / "bad.py").write_text(f"import mirrorbench\n@mirrorbench.hookimpl\ndef {body}\n")
@@ -165,7 +165,7 @@ def test_taken_names_of_all_kinds_stop_a_run_before_it_computes(
     assert not (folder / "results").exists()
 
 
-def test_taken_name_in_a_plugin_file_is_an_error(mirrorbench: Callable, folder: Path) -> None:
+def test_taken_name_in_plugin_file_is_refused(mirrorbench: Callable, folder: Path) -> None:
     source = ENCODER.format(encode=COUNTS).replace('"mine"', '"tiny"')
     (folder / "mine.py").write_text(source)
     mirrorbench("run", "--plugin", "mine.py", "-e", "tiny", "-t", "quick-sts").assert_fails(

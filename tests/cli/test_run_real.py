@@ -46,7 +46,7 @@ def test_scores_equal_sentence_transformers(
 
 
 @pytest.mark.slow
-def test_minilm_is_read_and_written_as_its_files_say(minilm: Path, tmp_path: Path) -> None:
+def test_minilm_matches_sentence_transformers(minilm: Path, tmp_path: Path) -> None:
     from sentence_transformers import SentenceTransformer
 
     import mirrorbench as package
