@@ -91,4 +91,5 @@ def _split_last_name(group: str, text: str) -> tuple[str, str]:
 def _names(group: str) -> Iterable[str]:
     if group in NAMES:
         return NAMES[group]()
-    return getattr(_plugins(), group).names()
+    names: Iterable[str] = getattr(_plugins(), group).names()
+    return names

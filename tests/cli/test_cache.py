@@ -43,11 +43,13 @@ def test_cache_entries_are_listed_and_pruned(cache: Cache, mirrorbench: Callable
     )
     assert time.time() - model.used < 3600
     (model.path / "mirrorbench.json").write_text("[]")  # a damaged one
-    (mine := model.path.parent / "notes.txt").touch()  # no entry: somebody's
+    # A file of the user, which is not an entry.
+    notes = model.path.parent / "notes.txt"
+    notes.touch()
     mirrorbench("cache", "list").assert_works(f"{KEY[:12]}")
     mirrorbench("cache", "prune", "--all", "--dry-run").assert_works("2 entries would be removed")
     assert len(entries(cache)) == 2
     mirrorbench("cache", "prune", "--all").assert_works("2 entries removed")
     assert entries(cache) == []
-    assert mine.exists()
+    assert notes.exists()
     mirrorbench("cache", "list").assert_works("0 entries")

@@ -30,12 +30,11 @@ def results(folder: Path) -> Path:
 
 def cells(text: str) -> list[list[str]]:
     """The head and the rows of the Markdown table in a text."""
-    lines = [
-        line.strip("|").split("|")
-        for line in text.splitlines()
-        if line.startswith("|") and "---" not in line
-    ]
-    return [[cell.strip() for cell in line] for line in lines]
+    rows = []
+    for line in text.splitlines():
+        if line.startswith("|") and "---" not in line:
+            rows.append([cell.strip() for cell in line.strip("|").split("|")])
+    return rows
 
 
 def test_comparison_table_shows_intervals_and_verdicts(

@@ -31,9 +31,9 @@ GRIDS = Path(__file__).parents[2] / "leaderboards" / "grids"
     ],
 )
 def test_completion_offers_names(typed: str, offered: set[str]) -> None:
-    command, words = get_command(app), typed.split()
-    with command.make_context("mirrorbench", words[:-1], resilient_parsing=True):
-        found = BashComplete(command, {}, "mirrorbench", "_X").get_completions(
-            words[:-1], words[-1]
-        )
-    assert {item.value for item in found} == offered
+    command = get_command(app)
+    *words, incomplete = typed.split()
+    with command.make_context("mirrorbench", words, resilient_parsing=True):
+        completion = BashComplete(command, {}, "mirrorbench", "_X")
+        items = completion.get_completions(words, incomplete)
+    assert {item.value for item in items} == offered

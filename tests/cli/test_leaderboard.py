@@ -11,7 +11,8 @@ from scipy.stats import spearmanr
 
 RNG = np.random.default_rng(0)
 GOLD = RNG.normal(size=60)
-GOOD, BAD = GOLD + 0.5 * RNG.normal(size=60), GOLD + 4 * RNG.normal(size=60)
+GOOD = GOLD + 0.5 * RNG.normal(size=60)
+BAD = GOLD + 4 * RNG.normal(size=60)
 FLAGS = np.array([2, 1, 1] + [0] * 57, np.int8)
 
 
@@ -58,7 +59,8 @@ def test_results_are_rendered_in_every_format(toys: Callable, stored: Path, fold
     assert (column["name"], column["metric"]) == ("dogs", "pearson")
     text = render("-f", "latex:standalone=true")  # options of LaTeX alone
     assert text.startswith(r"\documentclass")
-    (damaged := stored / "bad" / "dogs" / "seed-0.json").write_text("{")
+    damaged = stored / "bad" / "dogs" / "seed-0.json"
+    damaged.write_text("{")
     toys(command="leaderboard").assert_fails(1, str(damaged.relative_to(folder)), out="")
 
 
@@ -118,9 +120,8 @@ def test_paper_table_selects_leaderboard_rows_and_columns(
     for spec in ("tiny+mirror", "roberta+mirror", "bert+mirror", "sbert"):
         correlated(folder / "results", spec, "stsb", GOLD, GOOD)
     said = mirrorbench("leaderboard", "--table", "mirror-bert/table3")
-    heads, _, *lines = [
-        [cell.strip() for cell in line.strip("|").split("|")] for line in said.out.splitlines()[:4]
-    ]
+    cells = [line.strip("|").split("|") for line in said.out.splitlines()[:4]]
+    heads, _, *lines = [[cell.strip() for cell in row] for row in cells]
     assert heads == ["encoder", "STS12", "STS13", "STS14", "STS15", "STS16", "STS-b", "SICK-R"]
     assert [line[0] for line in lines] == [
         "BERT + Mirror",

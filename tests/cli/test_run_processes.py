@@ -68,7 +68,8 @@ def test_interrupted_run_resumes_without_recomputation(
     assert not list((folder / "results").rglob(".part-*"))
     monkeypatch.setenv("MIRRORBENCH_CACHE", str(folder / "fresh"))
     assert toys(*encoders, "--output", "straight").out == again.out
-    found, expected = results(folder / "results"), results(folder / "straight")
+    found = results(folder / "results")
+    expected = results(folder / "straight")
     assert found.keys() == expected.keys()
     for path in expected:
         for key in ("cell", "cell_id", "metrics", "main_score", "n_items", "data"):

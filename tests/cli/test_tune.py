@@ -174,8 +174,10 @@ def test_tune_and_run_handle_pairs_identically(
     random_model: Callable[[str], Path],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pairs, model = list(zip(LINES[::2], LINES[1::2], strict=True)), str(random_model("bert"))
-    lines, columns = "".join(f"{a}||{b}\n" for a, b in pairs), ("p.csv", "-c", "a,b")
+    model = str(random_model("bert"))
+    pairs = zip(LINES[::2], LINES[1::2], strict=True)
+    lines = "".join(f"{a}||{b}\n" for a, b in pairs)
+    columns = ("p.csv", "-c", "a,b")
     (corpus / "p.txt").write_text(lines)
     (corpus / "p.csv").write_text("a,b\n" + lines.replace("||", ","))
     (corpus / "some.txt").write_text(lines + "alone\n")
