@@ -58,7 +58,7 @@ def prune(
         bool, typer.Option("--dry-run", help="List what would be removed; remove nothing.")
     ] = False,
 ) -> None:
-    """Remove leftovers of killed processes and, with an option, entries; those that a running process uses stay.
+    """Remove leftovers of killed processes; options also remove entries, except those that a running process uses.
 
     `mirrorbench cache prune --older-than 30`
     """

@@ -1,4 +1,4 @@
-"""``mirrorbench encode``: encode texts, one per line or row, including blank ones; the same command resumes a run."""
+"""``mirrorbench encode``: encode texts, one per line or row, including blank ones; resume an interrupted run."""
 
 from __future__ import annotations
 

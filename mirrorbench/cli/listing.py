@@ -37,7 +37,7 @@ _Listed = Annotated[
     Listed,
     typer.Argument(
         metavar="KIND",
-        help=f"{', '.join(Listed)}. All names for --encoder: encoders.",
+        help=f"{', '.join(Listed)}. The kind encoders has all names for --encoder.",
         show_choices=False,
     ),
 ]
@@ -59,7 +59,12 @@ _Language = Annotated[
         "--language", metavar="CODE", help="Only tasks in this language, alone or with another."
     ),
 ]
-_Here = Annotated[bool, typer.Option("--here", help="Only tasks whose data are in --data-dir.")]
+_Here = Annotated[
+    bool,
+    typer.Option(
+        "--here", help="Only tasks whose data are present, in --data-dir or inside the package."
+    ),
+]
 
 
 def list_registered(
