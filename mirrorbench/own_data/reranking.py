@@ -5,8 +5,7 @@ A row with a list is a query. Rows of single texts that have the same query are 
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
@@ -57,39 +56,53 @@ class _Query:
 
 
 def _of_table(layout: DataLayout, language: str) -> Collection:
+    """Read the queries of a table, whose candidates are lists or single texts."""
     table = layout.tables[TEST]
-    source, names = str(table), [layout.file_column(column) for column in _COLUMNS]
+    source = str(table)
+    query_column, *candidate_columns = [layout.file_column(column) for column in _COLUMNS]
     rows = list(rows_of_split(layout, TEST, _COLUMNS))
-    # In a file that has lists of its own, a text is a text, unless a column holds nothing but written lists.
-    is_written = [
-        table.format in _WITHOUT_LISTS
-        or all(is_list(cell) for cell in cells if not _is_empty(cell))
-        for cells in zip(*(values[1:] for _, values in rows), strict=True)
-    ]
+
+    # In a format that has lists, text in brackets is a list only if its column holds nothing but lists.
+    has_written_lists = []
+    for cells in zip(*(values[1:] for _, values in rows), strict=True):
+        has_written_lists.append(table.format in _WITHOUT_LISTS or _are_lists(cells))
+
     queries: dict[str, _Query] = {}
-    counts: Counter[str] = Counter()
-    for line, (value, *cells) in rows:
-        text = _checked(value, names[0], source, line)
-        lists = [
-            is_list(cell) and (written or not isinstance(cell, str))
-            for cell, written in zip(cells, is_written, strict=True)
-        ]
+    n_joined_rows = 0
+    n_repeated_candidates = 0
+    for line, (query_cell, *cells) in rows:
+        text = _checked(query_cell, query_column, source, line)
+        lists = []
+        for cell, written in zip(cells, has_written_lists, strict=True):
+            lists.append(is_list(cell) and (written or not isinstance(cell, str)))
+        # A row with a list is a query of its own; rows of single texts are joined by their query.
         key = f"line {line}" if any(lists) else text
-        counts["rows of a query that other rows have too, taken together"] += key in queries
+        if key in queries:
+            n_joined_rows += 1
         query = queries.setdefault(key, _Query(text, line))
-        for grade, cell, name, has_list in zip((1, 0), cells, names[1:], lists, strict=True):
-            found = listed(cell, name, source, line) if has_list else [cell]
-            for candidate in [] if _is_empty(cell) else found:
-                candidate = _checked(candidate, name, source, line)
-                before = query.grades.get(candidate)
-                if before not in (None, grade):
+        for grade, cell, column, has_list in zip(
+            (1, 0), cells, candidate_columns, lists, strict=True
+        ):
+            if has_list:
+                candidates = listed(cell, column, source, line)
+            else:
+                candidates = [] if _is_empty(cell) else [cell]
+            for candidate in candidates:
+                candidate = _checked(candidate, column, source, line)
+                earlier_grade = query.grades.get(candidate)
+                if earlier_grade not in (None, grade):
                     problem = f"{shown(candidate)} is a positive and a negative of its query"
                     raise line_error(source, line, problem, "Leave one of the two.")
-                if any(lists):
-                    counts["candidates that stand twice in a row, counted once"] += before == grade
+                if any(lists) and earlier_grade == grade:
+                    n_repeated_candidates += 1
                 query.grades[candidate] = grade
-    several = len(queries) - len({query.text for query in queries.values()})
-    counts["rows with the query of another row, ranked for themselves"] += several
+
+    n_repeated_queries = len(queries) - len({query.text for query in queries.values()})
+    counts = {
+        "rows of a query that other rows have too, taken together": n_joined_rows,
+        "candidates that stand twice in a row, counted once": n_repeated_candidates,
+        "rows with the query of another row, ranked for themselves": n_repeated_queries,
+    }
     return _collection(source, list(queries.values()), counts, language)
 
 
@@ -97,43 +110,60 @@ _WITHOUT_LISTS = ("csv", "tsv", "xlsx")
 """Formats in which lists are written as text."""
 
 
+def _are_lists(cells: Iterable[Any]) -> bool:
+    """Return whether all cells that hold something hold a list, which may be written as text."""
+    return all(is_list(cell) for cell in cells if not _is_empty(cell))
+
+
 def _is_empty(cell: Any) -> bool:
-    """Whether a cell holds nothing: null, NaN or an empty text."""
+    """Return whether a cell holds nothing: null, NaN or an empty text."""
     return cell is None or cell == "" or (isinstance(cell, float) and cell != cell)
 
 
 def _collection(
-    source: str, queries: Sequence[_Query], counts: Counter[str], language: str
+    source: str, queries: Sequence[_Query], counts: Mapping[str, int], language: str
 ) -> Collection:
-    """The collection of the queries of a table that have a positive candidate."""
-    kept = [query for query in queries if any(query.grades.values())]
-    if not kept:
+    """Return the collection of the queries of a table that have a positive candidate.
+
+    Args:
+        source: the file, for messages.
+        queries: all queries of the table.
+        counts: number of each unusual thing that was found in the rows, by its description.
+        language: of BM25.
+    """
+    scored_queries = [query for query in queries if any(query.grades.values())]
+    if not scored_queries:
         raise DataFormatError(f"{source}: no query has a positive candidate.")
-    counts["queries without a positive candidate, left out"] += len(queries) - len(kept)
-    without_negative = [query for query in kept if all(query.grades.values())]
-    counts["queries without a negative candidate, whose scores are 1"] += len(without_negative)
-    texts = dict.fromkeys(chain.from_iterable(query.grades for query in kept))
+    without_negative = [query for query in scored_queries if all(query.grades.values())]
+    counts = {
+        **counts,
+        "queries without a positive candidate, left out": len(queries) - len(scored_queries),
+        "queries without a negative candidate, whose scores are 1": len(without_negative),
+    }
+
+    # A text is one document for all queries that have it; documents are numbered in the order of the file.
+    texts = dict.fromkeys(chain.from_iterable(query.grades for query in scored_queries))
     names = {text: str(number) for number, text in enumerate(texts, 1)}
     queries_by_id: dict[str, str] = {}
     judged: dict[str, dict[str, int]] = {}
     candidates: dict[str, tuple[str, ...]] = {}
-    for query in kept:
-        identity = str(query.line)
-        queries_by_id[identity] = query.text
-        judged[identity] = {names[text]: grade for text, grade in query.grades.items()}
-        candidates[identity] = tuple(names[text] for text in query.in_order_of_ties)
+    for query in scored_queries:
+        query_id = str(query.line)
+        queries_by_id[query_id] = query.text
+        judged[query_id] = {names[text]: grade for text, grade in query.grades.items()}
+        candidates[query_id] = tuple(names[text] for text in query.in_order_of_ties)
     return Collection(
         documents={name: text for text, name in names.items()},
         queries=queries_by_id,
         judged=judged,
-        notes=tuple(f"{what}: {n:,}" for what, n in counts.items() if n),
+        notes=tuple(f"{description}: {n:,}" for description, n in counts.items() if n),
         language=language,
         candidates=candidates,
     )
 
 
 def _checked(value: Any, column: str, source: str, line: int) -> str:
-    """A value as it is if it is a text that is not blank."""
+    """Return a value as it is; raise a ``DataFormatError`` unless it is a text that is not blank."""
     problem = f"the column {column!r} holds an empty text"
     if value is not None and not isinstance(value, str):
         problem = f"the column {column!r} holds a value of type {type(value).__name__}, and no text"
@@ -145,34 +175,38 @@ def _checked(value: Any, column: str, source: str, line: int) -> str:
 
 
 def _of_collection(layout: DataLayout, collection: Collection) -> Collection:
-    """The queries of a collection that have candidates, and these documents."""
-    table = layout.tables[TOP_RANKED]
+    """Return the queries of a collection that have candidates, with these documents alone."""
+    # Dictionaries without values are sets that keep the order of the file.
     candidates: dict[str, dict[str, None]] = {}
-    unknown: dict[str, None] = {}
+    unknown_documents: dict[str, None] = {}
     unknown_queries: dict[str, None] = {}
     for written_query, written_document in _ranked_documents(layout):
         query = known_id(written_query, collection.queries)
         document = known_id(written_document, collection.documents)
+        is_query_itself = query == document and query in collection.documents_too
         if query not in collection.queries:
             unknown_queries[query] = None
         elif document not in collection.documents:
-            unknown[document] = None
-        elif not (query == document and query in collection.documents_too):
+            unknown_documents[document] = None
+        elif not is_query_itself:
             candidates.setdefault(query, {})[document] = None
     if not candidates:
-        known = next(iter(collection.queries))
-        problem = f"{table}: no judged query, such as {shown(known)}, has a document of the corpus"
-        for what, found in (("query", unknown_queries), ("document", unknown)):
-            if found:
-                problem += f"; the first unknown {what} is {shown(next(iter(found)))}"
+        example = shown(next(iter(collection.queries)))
+        problem = f"{layout.tables[TOP_RANKED]}: no judged query, such as {example}, has a document of the corpus"
+        for noun, unknown_ids in (("query", unknown_queries), ("document", unknown_documents)):
+            if unknown_ids:
+                problem += f"; the first unknown {noun} is {shown(next(iter(unknown_ids)))}"
         raise DataFormatError(f"{problem}.")
+
     queries = {query: text for query, text in collection.queries.items() if query in candidates}
     judged = {query: collection.judged[query] for query in queries}
-    names = dict.fromkeys(chain.from_iterable(candidates.values()))
-    notes = _notes_on_candidates(judged, candidates, len(collection.queries), list(unknown))
+    notes = _notes_on_candidates(
+        judged, candidates, len(collection.queries), list(unknown_documents)
+    )
+    ranked_documents = dict.fromkeys(chain.from_iterable(candidates.values()))
     return replace(
         collection,
-        documents={name: collection.documents[name] for name in names},
+        documents={name: collection.documents[name] for name in ranked_documents},
         queries=queries,
         judged=judged,
         documents_too=collection.documents_too & queries.keys(),
@@ -185,32 +219,39 @@ def _notes_on_candidates(
     judged: Mapping[str, Mapping[str, int]],
     candidates: Mapping[str, Mapping[str, None]],
     n_queries: int,
-    unknown: Sequence[str],
+    unknown_documents: Sequence[str],
 ) -> Iterator[str]:
-    """Yield remarks on what candidates lack."""
-    relevant = {
-        query: [name for name, grade in grades.items() if grade > 0]
-        for query, grades in judged.items()
-    }
-    lost = {
-        query: sum(name not in candidates[query] for name in names)
-        for query, names in relevant.items()
-    }
+    """Yield remarks on what candidates lack.
+
+    Args:
+        judged: grades of judged documents, by each query with candidates.
+        candidates: the candidates of each query.
+        n_queries: number of queries before those without candidates were left out.
+        unknown_documents: ids of candidates that are not in the corpus.
+    """
+    n_missing = 0
+    n_without_relevant = 0
+    for query, grades in judged.items():
+        relevant = [name for name, grade in grades.items() if grade > 0]
+        missing = [name for name in relevant if name not in candidates[query]]
+        n_missing += len(missing)
+        if len(missing) == len(relevant):
+            n_without_relevant += 1
     counts = {
         "queries without candidates, left out": n_queries - len(judged),
-        "relevant documents that are no candidates, which no encoder can find": sum(lost.values()),
-        "queries without a relevant candidate, whose scores are 0": sum(
-            lost[query] == len(names) for query, names in relevant.items()
-        ),
+        "relevant documents that are no candidates, which no encoder can find": n_missing,
+        "queries without a relevant candidate, whose scores are 0": n_without_relevant,
     }
-    yield from (f"{what}: {n:,}" for what, n in counts.items() if n)
-    if unknown:
-        what = "candidates that are not in the corpus, left out"
-        yield f"{what}: {len(unknown):,}, the first {shown(unknown[0])}"
+    for description, n in counts.items():
+        if n:
+            yield f"{description}: {n:,}"
+    if unknown_documents:
+        description = "candidates that are not in the corpus, left out"
+        yield f"{description}: {len(unknown_documents):,}, the first {shown(unknown_documents[0])}"
 
 
 def _ranked_documents(layout: DataLayout) -> Iterator[tuple[str, str]]:
-    """Yield query and document of each candidate: of named columns, of a run of TREC, or of two columns."""
+    """Return query and document of each candidate: of named columns, of a run of TREC, or of two columns."""
     table = layout.tables[TOP_RANKED]
     names = {layout.file_column(column, TOP_RANKED) for column in (*CANDIDATES, *LISTED_CANDIDATES)}
     if table.format not in (PLAIN_TEXT, "tsv", "csv"):
@@ -225,7 +266,7 @@ _UNNAMED = {2: ("query and document", 1), 6: ("a run of TREC", 2)}
 
 
 def _unnamed(layout: DataLayout) -> Iterator[tuple[str, str]]:
-    """Yield query and document by the number of columns."""
+    """Yield query and document of each row of a file without a header, by its number of columns."""
     table = layout.tables[TOP_RANKED]
     rows = table.unnamed_rows()
     number, first = next(rows, (0, []))
@@ -236,10 +277,10 @@ def _unnamed(layout: DataLayout) -> Iterator[tuple[str, str]]:
             "not a query and a document, nor the six columns of a run of TREC",
             "With a header the columns are query-id and corpus-ids, a list, or corpus-id, one.",
         )
-    form, column = _UNNAMED[len(first)]
+    form, document_column = _UNNAMED[len(first)]
     layout.notes.append(f"{table.file.name}: without a header, read as {form}")
     for _, fields in chain([(number, first)], rows):
-        yield fields[0], fields[column]
+        yield fields[0], fields[document_column]
 
 
 def _named(layout: DataLayout) -> Iterator[tuple[str, str]]:
@@ -248,11 +289,11 @@ def _named(layout: DataLayout) -> Iterator[tuple[str, str]]:
     source = str(table)
     has_lists = layout.file_column(LISTED_CANDIDATES[-1], TOP_RANKED) in table.columns()
     columns = LISTED_CANDIDATES if has_lists else CANDIDATES
-    query_name, document_name = (layout.file_column(column, TOP_RANKED) for column in columns)
+    query_column, document_column = (layout.file_column(column, TOP_RANKED) for column in columns)
     for line, (query, cell) in layout.rows(TOP_RANKED, columns):
-        documents = listed(cell, document_name, source, line) if is_list(cell) else [cell]
+        documents = listed(cell, document_column, source, line) if is_list(cell) else [cell]
         for document in documents:
             yield (
-                id_text(query, query_name, source, line),
-                id_text(document, document_name, source, line),
+                id_text(query, query_column, source, line),
+                id_text(document, document_column, source, line),
             )

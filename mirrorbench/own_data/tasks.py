@@ -26,9 +26,7 @@ from mirrorbench.own_data.measures import (
     resampling_groups,
     text_groups,
 )
-from mirrorbench.own_data.rankings import (
-    search,
-)
+from mirrorbench.own_data.rankings import search
 from mirrorbench.storage.checksums import FileStates, settled, state
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
@@ -63,13 +61,13 @@ class OwnData:
     private: ClassVar[bool] = True
     layout: DataLayout | None = None
     """The layout of the files; ``None`` for items that are given in Python."""
-    _kept: tuple[FileStates, Any] | None = None
+    _loaded: tuple[FileStates, Any] | None = None
     """The state of the files when they were read, and the items."""
     _identified: tuple[Any, dict[str, str]] | None = None
     """Items, and their checksum."""
 
     def load(self, data: DataStore) -> Any:
-        """Return the items; those that were read before, while no file has changed since.
+        """Return the items, from memory if no file has changed since they were read.
 
         Raises:
             DataFormatError: data do not follow their layout, or change while they are read.
@@ -77,15 +75,16 @@ class OwnData:
         if self.layout is None:
             return super().load(data)  # type: ignore[misc]
         files = self.layout.files()
-        before, began = state(files), time.time_ns()
-        if self._kept is not None and self._kept[0] == before:
-            return self._kept[1]
+        state_before = state(files)
+        started_at = time.time_ns()
+        if self._loaded is not None and self._loaded[0] == state_before:
+            return self._loaded[1]
         self.layout.notes.clear()
         items = super().load(data)  # type: ignore[misc]
-        if state(files) != before:
+        if state(files) != state_before:
             raise changed_while_read(self.name)  # type: ignore[attr-defined]
-        if settled(before, began):
-            self._kept = before, items
+        if settled(state_before, started_at):
+            self._loaded = (state_before, items)
         return items
 
     def identity(self, data: DataStore) -> dict[str, str]:
@@ -96,16 +95,20 @@ class OwnData:
         """Return the checksum of items, which takes seconds for a million of them and is kept."""
         if self._identified is None or self._identified[0] is not items:
             written = self.written(items)  # type: ignore[attr-defined]
-            self._identified = items, {self.items_name: checksum(written)}
+            self._identified = (items, {self.items_name: checksum(written)})
         return self._identified[1]
 
     def count_items(self, n: int) -> str:
         """Return a number of items in words: ``1 query``, ``225 queries``."""
-        return f"{n:,} {self.items_name if n != 1 else self.items_name.replace('ies', 'ys').removesuffix('s')}"
+        noun = self.items_name
+        if n == 1:
+            noun = noun.replace("ies", "ys").removesuffix("s")
+        return f"{n:,} {noun}"
 
     def summary(self, items: Any) -> str:
         """Return the number of items and the remarks on them, as one line."""
-        return "; ".join((self.count_items(len(self.texts(items))), *self.remarks(items)))  # type: ignore[attr-defined]
+        n_items = len(self.texts(items))  # type: ignore[attr-defined]
+        return "; ".join((self.count_items(n_items), *self.remarks(items)))
 
     def remarks(self, items: Any) -> Sequence[str]:
         """Return remarks on items that change the score in a way that is easily overlooked."""
@@ -177,56 +180,64 @@ class Pairs(Rated):
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
         """Score the cosines against the labels."""
-        cosines, gold = self.cosines(items, vectors), np.array([pair.gold for pair in items])
+        cosines = self.cosines(items, vectors)
+        gold = np.array([pair.gold for pair in items])
         labels, texts = _labels_and_texts(items)
         metrics: dict[str, float | None] = {
             "cosine_ap": average_precision(cosines, gold),
             "auc": auc(cosines, gold),
         }
         ids = [pair.id for pair in items]
+
         groups = text_groups(texts)
         fold = dealt(labels, groups)
-        has_both = all(len(np.unique(labels[fold != number])) == 2 for number in range(FOLDS))
-        if has_both and not rare_labels(labels, groups):
+        both_labels_are_fitted = all(
+            len(np.unique(labels[fold != number])) == 2 for number in range(FOLDS)
+        )
+        if both_labels_are_fitted and not rare_labels(labels, groups):
             metrics |= _decisions(cosines, labels, fold)
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
+
         hits = np.zeros(len(gold))
         fewest = len(gold)
-        for rows, held in folds(labels, texts):
-            fewest = min(fewest, len(rows))
-            hits[held] = (cosines[held] > exact_threshold(cosines[rows], gold[rows])) == gold[held]
-        extra = {"cosine": cosines, "label": gold}
+        for fitted_rows, scored_rows in folds(labels, texts):
+            fewest = min(fewest, len(fitted_rows))
+            threshold = exact_threshold(cosines[fitted_rows], gold[fitted_rows])
+            hits[scored_rows] = (cosines[scored_rows] > threshold) == gold[scored_rows]
         return Scores(
             {**metrics, "accuracy": float(hits.mean())},
             ids,
             hits,
             np.ones(len(hits)),
             notes=tuple(notes_on_choice(fewest)),
-            extra=extra,
+            extra={"cosine": cosines, "label": gold},
         )
 
 
 def _labels_and_texts(items: Sequence[Pair]) -> tuple[NDArray[Any], list[tuple[str, str]]]:
-    """The labels of pairs as whole numbers, and their texts."""
-    return np.array([int(pair.gold) for pair in items]), [(pair.left, pair.right) for pair in items]
+    """Return the labels of pairs as whole numbers, and their texts."""
+    labels = np.array([int(pair.gold) for pair in items])
+    texts = [(pair.left, pair.right) for pair in items]
+    return labels, texts
 
 
 def _decisions(
     cosines: NDArray[Any], labels: NDArray[Any], fold: NDArray[np.intp]
 ) -> dict[str, float | None]:
-    """The threshold with the best F1, and precision, recall and F1 of thresholds that were chosen on other folds."""
+    """Return the threshold with the best F1, and precision, recall and F1 of thresholds chosen on other folds."""
     predicted = np.zeros(len(labels), bool)
     for number in range(FOLDS):
-        held = fold == number
-        predicted[held] = cosines[held] > f1_threshold(cosines[~held], labels[~held])
-    right = np.count_nonzero(predicted & (labels == 1))
-    n_predicted, n_positive = np.count_nonzero(predicted), np.count_nonzero(labels)
+        scored = fold == number
+        predicted[scored] = cosines[scored] > f1_threshold(cosines[~scored], labels[~scored])
+    n_right = np.count_nonzero(predicted & (labels == 1))
+    n_predicted = np.count_nonzero(predicted)
+    n_positive = np.count_nonzero(labels)
     return {
         "threshold": f1_threshold(cosines, labels),
-        "precision": right / n_predicted if n_predicted else None,
-        "recall": right / n_positive,
-        "f1": 2 * right / (n_predicted + n_positive),
+        "precision": n_right / n_predicted if n_predicted else None,
+        "recall": n_right / n_positive,
+        "f1": 2 * n_right / (n_predicted + n_positive),
     }
 
 
@@ -242,7 +253,8 @@ class Triplet(NamedTuple):
 class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
     """Triplets of texts, scored by ``accuracy``: the positive is nearer than the negative; ties are wrong."""
 
-    kind, items_name = "triplets", "triplets"
+    kind = "triplets"
+    items_name = "triplets"
     level = "sentence"
     main_metric = "accuracy"
     measures = (main_metric,)
@@ -290,18 +302,22 @@ class Linking(OwnData, TaskKind[Linked]):
     A name is right if its id is the mention's. Mentions whose id is not in the dictionary count as errors.
     """
 
-    kind, items_name = "linking", "mentions"
+    kind = "linking"
+    items_name = "mentions"
     level = "phrase"
     main_metric = "accuracy@1"
     measures = (main_metric, "accuracy@5")
 
     def check(self, items: Linked) -> None:
         """Check that ids of mentions are unique, and that some are in the dictionary."""
-        self.check_ids([identity for identity, *_ in items.mentions])
-        if not {right for *_, right in items.mentions} & {name for _, name in items.names}:
-            of_mention, of_name = items.mentions[0][-1], items.names[0][-1]
-            example = f"the first have {shown(of_mention)} and {shown(of_name)}"
-            raise DataFormatError(f"{self.name}: no mention has an id of the dictionary; {example}")
+        self.check_ids([item_id for item_id, *_ in items.mentions])
+        gold_ids = {gold_id for *_, gold_id in items.mentions}
+        if not gold_ids & {name_id for _, name_id in items.names}:
+            first_gold = shown(items.mentions[0][-1])
+            first_name = shown(items.names[0][-1])
+            raise DataFormatError(
+                f"{self.name}: no mention has an id of the dictionary; the first have {first_gold} and {first_name}"
+            )
 
     def summary(self, items: Linked) -> str:
         """Return the numbers of mentions and names, and the remarks on them."""
@@ -310,8 +326,8 @@ class Linking(OwnData, TaskKind[Linked]):
 
     def remarks(self, items: Linked) -> Sequence[str]:
         """Count mentions whose id is not in the dictionary."""
-        known = {name for _, name in items.names}
-        unknown = [right for *_, right in items.mentions if right not in known]
+        name_ids = {name_id for _, name_id in items.names}
+        unknown = [gold_id for *_, gold_id in items.mentions if gold_id not in name_ids]
         remarks = list(super().remarks(items))
         if unknown:
             remark = "mentions with an id that is not in the dictionary, which are errors"
@@ -324,46 +340,56 @@ class Linking(OwnData, TaskKind[Linked]):
 
     def retrieved(self, items: Linked, item: str, predictions: Sequence[Any]) -> list[str]:
         """Return the first names."""
-        right = next(answer for name, _, answer in items.mentions if name == item)
-        names = (items.names[row] for row in predictions)
-        return [
-            f"{'*' if identity == right else ' '} {identity}: {name}" for name, identity in names
-        ]
+        right_id = next(gold_id for item_id, _, gold_id in items.mentions if item_id == item)
+        lines = []
+        for row in predictions:
+            name, name_id = items.names[row]
+            mark = "*" if name_id == right_id else " "
+            lines.append(f"{mark} {name_id}: {name}")
+        return lines
 
     def first(self, items: Linked, limit: int) -> Linked:
         """Return the first mentions, with all names."""
         return replace(items, mentions=items.mentions[:limit])
 
     def inputs(self, items: Linked) -> list[TextInput]:
-        """Return all names and mentions."""
-        return [TextInput(text) for text, _ in items.names] + [
-            TextInput(text) for _, text, _ in items.mentions
-        ]
+        """Return all names, then all mentions."""
+        names = [TextInput(name) for name, _ in items.names]
+        mentions = [TextInput(mention) for _, mention, _ in items.mentions]
+        return names + mentions
 
     def place(self, items: Linked, text: str) -> str:
         """Return the item of the mention, or the id of the name, that has a text."""
         mention = super().place(items, text)
-        of_name = (f"a name of {identity}" for name, identity in items.names if name == text)
-        return mention or next(of_name, "")
+        if mention:
+            return mention
+        for name, name_id in items.names:
+            if name == text:
+                return f"a name of {name_id}"
+        return ""
 
     def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each mention."""
-        return {identity: (text,) for identity, text, _ in items.mentions}
+        return {item_id: (mention,) for item_id, mention, _ in items.mentions}
 
     def score(self, items: Linked, vectors: Vectors, protocol: str) -> Scores:
         """Search the names of each mention, and compute the rank of the first right one."""
         texts = self.inputs(items)
-        rows, _ = search(vectors(texts[len(items.names) :]), vectors(texts[: len(items.names)]), 5)
-        ids, gold = (
-            np.array([name for _, name in items.names]),
-            np.array([right for *_, right in items.mentions]),
-        )
-        right = ids[rows] == gold[:, None]
-        ranks = np.where(right.any(axis=1), right.argmax(axis=1) + 1.0, np.inf)
+        n_names = len(items.names)
+        mentions = vectors(texts[n_names:])
+        names = vectors(texts[:n_names])
+        nearest, _ = search(mentions, names, 5)
+
+        name_ids = np.array([name_id for _, name_id in items.names])
+        gold_ids = np.array([gold_id for *_, gold_id in items.mentions])
+        is_right = name_ids[nearest] == gold_ids[:, None]
+        # argmax finds the first right name; a mention without one has no rank.
+        ranks = np.where(is_right.any(axis=1), is_right.argmax(axis=1) + 1.0, np.inf)
+        hits = (ranks <= 1).astype(np.float64)
         return Scores(
             {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
-            [identity for identity, *_ in items.mentions],
-            (ranks <= 1).astype(np.float64),
-            np.ones(len(ranks)),
-            extra={"rank": ranks, "found": rows[:, :STORED_PREDICTIONS]},
+            [item_id for item_id, *_ in items.mentions],
+            hits,
+            np.ones(len(hits)),
+            extra={"rank": ranks, "found": nearest[:, :STORED_PREDICTIONS]},
         )
