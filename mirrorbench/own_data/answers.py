@@ -51,14 +51,14 @@ FUSED = " and BM25"
 def items_needed(verdict: Verdict) -> int | None:
     """Return the number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined.
 
-    At the level that is left by the correction for all tests, in its strictest step: .05 over their number.
+    The level is that of the strictest step of the correction for all tests: .05 over their number.
     """
     from scipy.stats import norm
 
     if not verdict.difference or not verdict.error or verdict.answer == "equal":
         return None
     level = (1 - LEVEL) / verdict.n_tests
-    # The distance of a difference that is detected from 0, in standard errors.
+    # Standard errors between 0 and a difference that is detected with this power.
     distance = float(norm.ppf(POWER) + norm.ppf(1 - level / 2))
     return ceil(verdict.n * (distance * verdict.error / verdict.difference) ** 2)
 
@@ -71,6 +71,15 @@ class Change(NamedTuple):
     now: float
     predictions_before: Sequence[Any]
     predictions_now: Sequence[Any]
+
+
+class Changes(NamedTuple):
+    """The items whose scores changed most from the first encoder to another."""
+
+    gained: list[Change]
+    """Those that gained, the largest gain first."""
+    lost: list[Change]
+    """Those that lost, the largest loss first."""
 
 
 @dataclass(frozen=True)
@@ -98,26 +107,34 @@ class OwnItems:
             plugins: plugins with the metrics.
             flags: by task the overlap of each item, by its stored id, with texts that encoders were tuned on elsewhere.
         """
-        own = cls()
+        items_of_results = cls()
         for entry in stored:
-            result, arrays = entry.result, entry.predictions()
+            result = entry.result
+            arrays = entry.predictions()
             items = item_scores(result, arrays, plugins)
             if items is None:
                 continue
             if items.overlap is None and result.task in flags:
-                known = flags[result.task]
-                items = replace(items, overlap=np.array([known[i] for i in items.ids], np.int8))
-            own.by_result[result.cell_id] = items
-            found = arrays.get("found", [()] * len(items.ids))
-            own.predictions[result.spec, result.task] = dict(zip(items.ids, found, strict=True))
+                task_flags = flags[result.task]
+                overlap = np.array([task_flags[item] for item in items.ids], np.int8)
+                items = replace(items, overlap=overlap)
+            items_of_results.by_result[result.cell_id] = items
+            predictions = arrays.get("found", [()] * len(items.ids))
+            items_of_results.predictions[result.spec, result.task] = dict(
+                zip(items.ids, predictions, strict=True)
+            )
+            # Results of retrieval and reranking hold the scores of BM25 and of the fusion beside their own.
             for prefix, spec in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
                 values = arrays.get(prefix + result.main_metric)
                 if values is not None:
-                    overlap = None if spec == BM25 else items.overlap
-                    own.beside[spec, result.task] = replace(
-                        items, values=values.astype(np.float64), overlap=overlap, score=None
+                    items_of_results.beside[spec, result.task] = replace(
+                        items,
+                        values=values.astype(np.float64),
+                        # BM25 was tuned on nothing.
+                        overlap=None if spec == BM25 else items.overlap,
+                        score=None,
                     )
-        return own
+        return items_of_results
 
 
 class Evaluation:
@@ -157,32 +174,33 @@ class Evaluation:
         self._data = data
         self._plugins = plugins
         self._equality = equality
-        flags = {
-            task: {hidden_id(item): flag for item, flag in seen.overlaps.items()}
-            | {**seen.overlaps}
-            for task, seen in tuned_on.items()
-        }
+
+        flags = {task: _overlap_flags(contamination) for task, contamination in tuned_on.items()}
         self._items = OwnItems.read(stored, plugins, flags)
         results = tuple(entry.result for entry in stored)
         table = build_table(
             results, plugins, plan.tasks, plan.rows, failures, plan.title, plan.names
         )
-        table = _with_bm25(_titled(table, data), self._items.beside)
+        table = _titled(table, data)
+        table = _with_bm25(table, self._items.beside)
+
         self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_result)
         for row in table.rows:
             for task in plan.tasks:
                 items = self._items.beside.get((row.spec, task))
                 if items is not None:
                     self._seeds[row.key, task] = {0: items}
-        verdicts = Marker(table, self._seeds, plugins).verdicts(*self._tests(table, stored))
+        tests, families = self._tests(table, stored)
+        verdicts = Marker(table, self._seeds, plugins).verdicts(tests, families)
         table = with_verdicts(table, verdicts)
+
         self.leaderboard = Leaderboard(table, results, tuple(failures), plugins)
         self.labels = {row.spec: row.label for row in table.rows}
-        self.in_use = {
-            spec: InUse.of(own, computed)
-            for spec in encoders
-            if (own := [result for result in results if result.spec == spec])
-        }
+        self.in_use: dict[str, InUse] = {}
+        for spec in encoders:
+            encoder_results = [result for result in results if result.spec == spec]
+            if encoder_results:
+                self.in_use[spec] = InUse.of(encoder_results, computed)
 
     @property
     def on_encoders(self) -> list[Verdict]:
@@ -192,13 +210,11 @@ class Evaluation:
 
     def is_scored(self, spec: str, task: str) -> bool:
         """Return whether a row has a score on a task that its items yield."""
-        return any(
-            row.spec == spec and (row.key, task) in self._seeds
-            for row in self.leaderboard.table.rows
-        )
+        rows = [row for row in self.leaderboard.table.rows if row.spec == spec]
+        return any((row.key, task) in self._seeds for row in rows)
 
     def _tests(self, table: Table, stored: Sequence[Stored]) -> tuple[list[Verdict], list[str]]:
-        """The verdicts to test, and their families: other encoders, and untrained rows.
+        """Return the verdicts to test, and their families: other encoders, and untrained rows.
 
         Of the fusions only that of the first encoder is tested.
         """
@@ -207,38 +223,43 @@ class Evaluation:
         rows = {row.spec: row for row in table.rows}
         if first not in rows:
             return [], []
+        protocol = rows[first].protocol
         untrained = [
             spec
             for spec in rows
             if spec not in self.encoders and not spec.endswith(FUSED) and spec != BM25
         ]
-        families = {
+        specs_by_family = {
             "encoders": self.encoders[1:],
             "untrained rows": [*untrained, BM25, f"{first}{FUSED}"],
         }
-        steps: list[Verdict] = []
-        names: list[str] = []
-        for family, specs in families.items():
+        verdicts: list[Verdict] = []
+        families: list[str] = []
+        for family, specs in specs_by_family.items():
             for spec in specs:
+                if spec not in rows:
+                    continue
                 for column in table.task_columns:
-                    if spec not in rows or not self._has_both(rows[spec], rows[first], column.name):
+                    task = column.name
+                    if not self._are_scored(rows[spec], rows[first], task):
                         continue
-                    step = Verdict(
-                        spec, first, rows[first].protocol, column.name, equality=self._equality
-                    )
-                    sides = [
-                        results.get(((of.removesuffix(FUSED), step.protocol), column.name), [])
-                        for of in (spec, first)
-                    ]
-                    # BM25 has no results of its own.
-                    steps.append(with_caveats(step, [[side for side in sides if side]]))
-                    names.append(family)
-        return steps, names
+                    verdict = Verdict(spec, first, protocol, task, equality=self._equality)
+                    sides = []
+                    for side in (spec, first):
+                        # A fusion has the results of its encoder; BM25 has none.
+                        encoder = side.removesuffix(FUSED)
+                        side_results = results.get(((encoder, protocol), task))
+                        if side_results:
+                            sides.append(side_results)
+                    verdicts.append(with_caveats(verdict, [sides]))
+                    families.append(family)
+        return verdicts, families
 
-    def _has_both(self, row: Row, first: Row, task: str) -> bool:
+    def _are_scored(self, row: Row, first: Row, task: str) -> bool:
+        """Return whether a row and the first encoder's have items of a task."""
         return (row.key, task) in self._seeds and (first.key, task) in self._seeds
 
-    def changes(self, verdict: Verdict, n: int) -> tuple[list[Change], list[Change]]:
+    def changes(self, verdict: Verdict, n: int) -> Changes:
         """Return the items that gained and that lost most against the first encoder, at most ``n`` of each.
 
         The gain of an item is that of its influence on the score; if the score is a mean, that of its own score.
@@ -248,39 +269,45 @@ class Evaluation:
             n: the largest number.
         """
         task = verdict.column
-        rows = self.leaderboard.table.rows_of(verdict)
-        sides = named_alike([self._seeds[row.key, task] for row in rows])
-        now, before = (seeds[0] for seeds in common(sides))
-        # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the names of items.
-        own = self._data[task]
-        names = {hidden_id(item): item for item in own.task.texts(own.items)}
-        predictions_now, predictions_before = (
-            {
-                names.get(item, item): value
-                for item, value in self._items.predictions.get((row.spec, task), {}).items()
-            }
-            for row in rows
+        row, first_row = self.leaderboard.table.rows_of(verdict)
+        seeds, first_seeds = common(
+            named_alike([self._seeds[row.key, task], self._seeds[first_row.key, task]])
         )
-        now, before = _with_answers(now), _with_answers(before)
+        # Encoders are evaluated with one seed.
+        now = _with_answers(seeds[0])
+        before = _with_answers(first_seeds[0])
+
+        # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the names of items.
+        data = self._data[task]
+        names = {hidden_id(item): item for item in data.task.texts(data.items)}
+        predictions_now = self._predictions(row.spec, task, names)
+        predictions_before = self._predictions(first_row.spec, task, names)
+
         gains = self._item_values(now) - self._item_values(before)
         order = np.argsort(-gains, kind="stable")
 
-        def change(row: int) -> Change:
-            item = names.get(now.ids[row], now.ids[row])
+        def change(index: int) -> Change:
+            item = names.get(now.ids[index], now.ids[index])
             return Change(
                 item,
-                float(before.values[row]),
-                float(now.values[row]),
+                float(before.values[index]),
+                float(now.values[index]),
                 predictions_before.get(item, ()),
                 predictions_now.get(item, ()),
             )
 
-        return (
-            [change(row) for row in order[:n] if gains[row] > 0],
-            [change(row) for row in order[::-1][:n] if gains[row] < 0],
+        return Changes(
+            gained=[change(index) for index in order[:n] if gains[index] > 0],
+            lost=[change(index) for index in order[::-1][:n] if gains[index] < 0],
         )
 
+    def _predictions(self, spec: str, task: str, names: Mapping[str, str]) -> dict[str, Any]:
+        """Return what a row predicted for each item, by the names in the data instead of hidden ones."""
+        predictions = self._items.predictions.get((spec, task), {})
+        return {names.get(item, item): prediction for item, prediction in predictions.items()}
+
     def _item_values(self, items: ItemScores) -> Any:
+        """Return what each item adds to the score: its own score under a mean, else its influence."""
         if items.statistic == MEAN:
             return items.values
         return influence(replace(items, shared=None), self._plugins)
@@ -318,44 +345,57 @@ def computed_evaluation(
         stored_results(outcome, plan, folders.results),
         plan,
         outcome.failures,
-        list(map(str, rows.values())),
+        [str(spec) for spec in rows.values()],
         data,
         plugins,
-        tuned_on,
-        equality,
-        outcome.predictions,
+        tuned_on=tuned_on,
+        equality=equality,
+        computed=outcome.predictions,
     )
 
 
+def _overlap_flags(contamination: Contamination) -> dict[str, int]:
+    """Return the overlap of each item by its id, and also by the hidden id of results that are stored without texts."""
+    hidden = {hidden_id(item): flag for item, flag in contamination.overlaps.items()}
+    return {**hidden, **contamination.overlaps}
+
+
 def _with_answers(items: ItemScores) -> ItemScores:
-    """The items with right (1) and wrong (0) answers in place of indices of labels and of clusters."""
+    """Return items with right (1) and wrong (0) answers in place of indices of labels and of clusters."""
     if items.statistic == "macro_f1":
         return replace(items, statistic=MEAN, values=(items.values == items.gold) * 1.0)
     if items.statistic == CLUSTERS:
         labels = items.gold.astype(np.intp)
-        right = [
+        is_right = [
             labels_of_most(clusters, labels) == labels
             for clusters in items.values.T.astype(np.intp)
         ]
-        return replace(items, statistic=MEAN, values=np.mean(right, axis=0))
+        return replace(items, statistic=MEAN, values=np.mean(is_right, axis=0))
     return items
 
 
 def _titled(table: Table, data: Mapping[str, Data]) -> Table:
-    """The table with titles of data and their scores; without averages, which would mix metrics, if there are several."""
-    columns = [
-        replace(column, title=data[column.name].heading) if column.name in data else column
-        for column in table.columns
-    ]
-    kept = list(range(len(columns)))
+    """Return the table with titles of data and their scores.
+
+    Averages are left out if there are several metrics, which they would mix.
+    """
+    columns = []
+    for column in table.columns:
+        if column.name in data:
+            column = replace(column, title=data[column.name].heading)
+        columns.append(column)
+    indices = list(range(len(columns)))
     if len({column.metric for column in table.task_columns}) > 1:
-        kept = [index for index in kept if not columns[index].average_of]
-    rows = [replace(row, scores=tuple(row.scores[index] for index in kept)) for row in table.rows]
-    return replace(table, columns=tuple(columns[index] for index in kept), rows=tuple(rows))
+        indices = [index for index in indices if not columns[index].average_of]
+    rows = []
+    for row in table.rows:
+        scores = tuple(row.scores[index] for index in indices)
+        rows.append(replace(row, scores=scores))
+    return replace(table, columns=tuple(columns[index] for index in indices), rows=tuple(rows))
 
 
 def _with_bm25(table: Table, beside: Mapping[tuple[str, str], ItemScores]) -> Table:
-    """The table with a spec for the row of BM25, and each encoder's fusion with BM25 below the encoder."""
+    """Return the table with a spec for the row of BM25, and each encoder's fusion with BM25 below the encoder."""
     protocol = next((row.protocol for row in table.rows if row.spec), "")
     rows: list[Row] = []
     for row in table.rows:
@@ -372,11 +412,17 @@ def _with_bm25(table: Table, beside: Mapping[tuple[str, str], ItemScores]) -> Ta
 def _means(
     spec: str, table: Table, items: Mapping[tuple[str, str], ItemScores]
 ) -> tuple[Score | None, ...]:
-    """The scores of a row of means, in the order of the columns; averages if no score is missing."""
-    means = {task: own.values.mean() for (of, task), own in items.items() if of == spec}
+    """Return the scores of a row of means, in the order of the columns; averages if no score is missing."""
+    means = {
+        task: task_items.values.mean()
+        for (row_spec, task), task_items in items.items()
+        if row_spec == spec
+    }
     scores: list[Score | None] = []
     for column in table.columns:
         values = [means[task] for task in column.tasks if task in means]
-        complete = len(values) == len(column.tasks)
-        scores.append(Score(float(np.mean(values)), None, 1) if complete else None)
+        if len(values) == len(column.tasks):
+            scores.append(Score(float(np.mean(values)), None, 1))
+        else:
+            scores.append(None)
     return tuple(scores)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.quoting import shown
@@ -29,7 +31,8 @@ class Classification(LabelledTexts):
 
     def documents(self, items: Sequence[Labelled]) -> Sequence[str]:
         """Return the training texts; without a split all texts."""
-        return [item.text for item in items if item.train] or [item.text for item in items]
+        training_texts = [item.text for item in items if item.train]
+        return training_texts or [item.text for item in items]
 
     def check(self, items: Sequence[Labelled]) -> None:
         """Check that ids are unique, and that labels have enough items for folds and ``macro_f1``.
@@ -53,59 +56,78 @@ class Classification(LabelledTexts):
                     )
 
     def _check_trained(self, items: Sequence[Labelled]) -> None:
-        """Raise a ``DataFormatError`` if no scored label is trained on, as hidden ones (-1) or others in their case."""
+        """Raise a ``DataFormatError`` if no scored label is trained on.
+
+        Labels of a test split may be hidden (-1), or written in another case than those of the training split.
+        """
         trained = dict.fromkeys(item.label for item in items if item.train)
         scored = dict.fromkeys(item.label for item in items if not item.train)
         if not trained or trained.keys() & scored.keys():
             return
-        first, other = (shown(next(iter(labels))) for labels in (scored, trained))
-        like = differing_in_case([*trained, *scored])
+        first_scored = shown(next(iter(scored)))
+        first_trained = shown(next(iter(trained)))
+        problem = (
+            f"{self.name}: none of the {len(scored)} scored labels (the first is {first_scored}) is trained on "
+            f"(the first of those is {first_trained})"
+        )
+        alike = differing_in_case([*trained, *scored])
+        if alike:
+            problem += f"; in case alone differ {alike}"
         raise DataFormatError(
-            f"{self.name}: none of the {len(scored)} scored labels (the first is {first}) is trained on "
-            f"(the first of those is {other}){f'; in case alone differ {like}' if like else ''}",
+            problem,
             "Write labels in the same way in both. Labels that are hidden in a published test split cannot be scored.",
         )
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
         """Count also scored texts that are trained on, and those with a label that is not."""
+        remarks = list(super().remarks(items))
         train = [item for item in items if item.train]
-        texts, labels = {item.text for item in train}, {item.label for item in train}
-        scored = [item for item in items if not item.train] if train else []
-        counts = {
-            "with a label that is not trained on, which are errors": sum(
-                item.label not in labels for item in scored
-            ),
-            "trained on too": sum(item.text in texts for item in scored),
-        }
-        counted = [f"texts {what}: {n:,}" for what, n in counts.items() if n]
-        return [*super().remarks(items), *counted]
+        if not train:
+            return remarks
+        scored = [item for item in items if not item.train]
+        trained_texts = {item.text for item in train}
+        trained_labels = {item.label for item in train}
+        n_unknown = sum(item.label not in trained_labels for item in scored)
+        n_trained = sum(item.text in trained_texts for item in scored)
+        if n_unknown:
+            remarks.append(
+                f"texts with a label that is not trained on, which are errors: {n_unknown:,}"
+            )
+        if n_trained:
+            remarks.append(f"texts trained on too: {n_trained:,}")
+        return remarks
 
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
         """Train, predict, and compute accuracy and macro F1."""
         from sklearn.linear_model import LogisticRegression
 
-        array, train = unit(vectors(self.inputs(items))), np.array([item.train for item in items])
+        array = unit(vectors(self.inputs(items)))
         labels = np.array([item.label for item in items])
-        training = f"trained on {train.sum():,} texts" if train.any() else f"{FOLDS} folds"
-        parts = (
-            [(train, ~train)] if train.any() else folds(labels, [(item.text,) for item in items])
-        )
-        predicted = np.empty_like(labels)
-        for rows, held in parts:
-            predicted[held] = (
-                LogisticRegression(max_iter=1000)
-                .fit(array[rows], labels[rows])
-                .predict(array[held])
-            )
-        predicted, gold, names = predicted[~train], labels[~train], np.unique(labels)
+        is_train = np.array([item.train for item in items])
+        parts: Iterable[tuple[NDArray[Any], NDArray[Any]]]
+        if is_train.any():
+            parts = [(is_train, ~is_train)]
+            training = f"trained on {is_train.sum():,} texts"
+        else:
+            parts = folds(labels, [(item.text,) for item in items])
+            training = f"{FOLDS} folds"
+
+        predicted_labels = np.empty_like(labels)
+        for fitted, scored in parts:
+            classifier = LogisticRegression(max_iter=1000).fit(array[fitted], labels[fitted])
+            predicted_labels[scored] = classifier.predict(array[scored])
+        predicted = predicted_labels[~is_train]
+        gold = labels[~is_train]
+
         hits = (predicted == gold).astype(np.float64)
-        values, answers = hits, np.ones(len(hits))
-        if (
-            self.main_metric == "macro_f1"
-        ):  # is computed from the labels, which are stored by their indices
-            values, answers = (
-                np.searchsorted(names, array).astype(np.float64) for array in (predicted, gold)
-            )
+        if self.main_metric == "macro_f1":
+            # Macro F1 is computed from the labels, which are stored by their indices.
+            names = np.unique(labels)
+            values = np.searchsorted(names, predicted).astype(np.float64)
+            answers = np.searchsorted(names, gold).astype(np.float64)
+        else:
+            values = hits
+            answers = np.ones(len(hits))
         return Scores(
             {"accuracy": float(hits.mean()), "macro_f1": macro_f1(predicted, gold)},
             [item.id for item in items if not item.train],

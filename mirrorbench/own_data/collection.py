@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib.util import find_spec
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mirrorbench.core.errors import DataFormatError, UsageError, not_installed, unknown_name
 from mirrorbench.core.quoting import shown
@@ -57,8 +57,9 @@ class Collection:
         """Rankings by BM25: of the documents that share a word with each query, or of all its candidates."""
         if self.candidates:
             return bm25_order(self.documents, self.queries, self.candidates, self.language)
-        found = bm25_rankings(self.documents, self.queries, self.language, DEPTH + 1)
-        return self.without_queries(found)
+        # One more than DEPTH, since the query itself may be among them.
+        rankings = bm25_rankings(self.documents, self.queries, self.language, DEPTH + 1)
+        return self.without_queries(rankings)
 
     @property
     def ties(self) -> list[tuple[str, ...]] | None:
@@ -69,12 +70,12 @@ class Collection:
 
     def without_queries(self, rankings: Sequence[Ranking]) -> list[Ranking]:
         """Return the rankings of the queries without the query itself, of at most ``DEPTH`` documents."""
-        kept: list[Ranking] = []
+        cut_rankings: list[Ranking] = []
         for query, ranking in zip(self.queries, rankings, strict=True):
-            own = query if query in self.documents_too else None
-            others = ((name, score) for name, score in ranking.items() if name != own)
-            kept.append(dict(islice(others, DEPTH)))
-        return kept
+            excluded = query if query in self.documents_too else None
+            others = ((name, score) for name, score in ranking.items() if name != excluded)
+            cut_rankings.append(dict(islice(others, DEPTH)))
+        return cut_rankings
 
 
 def check_ranking(path: Path, kind: str, language: str) -> None:
@@ -100,28 +101,35 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     queries = _queries(layout)
     documents, documents_too = _documents(layout, queries)
     judgements = _judgements(layout, queries, documents, documents_too)
-    judged = judgements.grades
-    relevant = {query: grades for query, grades in judged.items() if max(grades.values()) > 0}
-    if not relevant:
-        unknown = next(iter(judgements.unknown_queries), None)
-        why = "" if unknown is None else f"; {shown(unknown)} is judged and not among the queries"
-        raise DataFormatError(f"{layout.tables[QRELS]}: no query has a relevant document{why}.")
-    documents_too &= relevant.keys()
-    queries_left = {query: queries[query] for query in relevant}
-    notes = [*_notes(documents, relevant), *judgements.notes(documents)]
+    qrels = layout.tables[QRELS]
+
+    # Queries without a relevant document have no score.
+    judged = {
+        query: grades for query, grades in judgements.grades.items() if max(grades.values()) > 0
+    }
+    if not judged:
+        problem = f"{qrels}: no query has a relevant document"
+        if judgements.unknown_queries:
+            unknown = next(iter(judgements.unknown_queries))
+            problem += f"; {shown(unknown)} is judged and not among the queries"
+        raise DataFormatError(f"{problem}.")
+    scored_queries = {query: queries[query] for query in judged}
+    documents_too &= judged.keys()
+
+    notes = [*_notes(documents, judged), *judgements.notes(documents)]
     if documents_too:
         notes.append(
             f"queries that are documents, not searched for themselves: {len(documents_too):,}"
         )
-    if left_out := len(queries) - len(relevant):
-        notes.append(f"queries without a relevant document, left out: {left_out:,}")
-    if any(map(is_unspaced, queries_left.values())):
+    n_left_out = len(queries) - len(scored_queries)
+    if n_left_out:
+        notes.append(f"queries without a relevant document, left out: {n_left_out:,}")
+    if any(map(is_unspaced, scored_queries.values())):
         notes.append("BM25 reads scripts without spaces by pairs of characters")
-    qrels = layout.tables[QRELS]
     if qrels.name != TEST:
         notes.append(f"judgements of {qrels.file.name}")
     return Collection(
-        documents, queries_left, relevant, tuple(notes), language, frozenset(documents_too)
+        documents, scored_queries, judged, tuple(notes), language, frozenset(documents_too)
     )
 
 
@@ -139,15 +147,15 @@ class _Judgements:
 
     def notes(self, documents: Mapping[str, str]) -> Iterator[str]:
         """Yield remarks on what was left out, and on documents that are missing."""
-        judged = dict.fromkeys(name for grades in self.grades.values() for name in grades)
-        missing = [name for name in judged if name not in documents]
         counts = {
             "judged queries that are not among the queries": len(self.unknown_queries),
             "judgements that stand twice, counted once": self.n_repeated,
             "judgements of a query as its own document, left out": self.n_of_queries,
             "judgements with ids such as 1.0, read as 1": self.n_as_floats,
         }
-        yield from (f"{remark}: {n:,}" for remark, n in counts.items() if n)
+        yield from _counted(counts)
+        judged = dict.fromkeys(chain.from_iterable(self.grades.values()))
+        missing = [name for name in judged if name not in documents]
         if missing:
             yield f"judged documents that are not in the corpus: {len(missing):,}, the first {shown(missing[0])}"
 
@@ -159,41 +167,48 @@ def _judgements(
     documents_too: Container[str],
 ) -> _Judgements:
     """Read the judgements of the queries."""
-    source, read = str(layout.tables[QRELS]), _Judgements()
-    for line, (written_query, written_document, written) in _rows_of_judgements(layout):
-        query, document = known_id(written_query, queries), known_id(written_document, documents)
-        read.n_as_floats += (query, document) != (written_query, written_document)
-        if not (whole := _GRADE.fullmatch(written)):
-            problem = f"the score {shown(written)} is no whole number of at most nine digits"
+    source = str(layout.tables[QRELS])
+    judgements = _Judgements()
+    for line, (written_query, written_document, written_grade) in _rows_of_judgements(layout):
+        query = known_id(written_query, queries)
+        document = known_id(written_document, documents)
+        if query != written_query or document != written_document:
+            judgements.n_as_floats += 1
+        match = _GRADE.fullmatch(written_grade)
+        if match is None:
+            problem = f"the score {shown(written_grade)} is no whole number of at most nine digits"
             raise line_error(source, line, problem)
-        grade = int(whole[1])
+        grade = int(match[1])
         if query not in queries:
-            read.unknown_queries[query] = None
+            judgements.unknown_queries[query] = None
             continue
         if query == document and query in documents_too:
-            read.n_of_queries += 1
+            judgements.n_of_queries += 1
             continue
-        grades = read.grades.setdefault(query, {})
+        grades = judgements.grades.setdefault(query, {})
         if document not in grades:
             grades[document] = grade
         elif grades[document] == grade:
-            read.n_repeated += 1
+            judgements.n_repeated += 1
         else:
             pair = f"{shown(document)} for the query {shown(query)}"
             problem = f"the score of {pair} is {grade}, and {grades[document]} before"
             raise line_error(source, line, problem, "Leave one of the two judgements.")
-    return read
+    return judgements
 
 
 def known_id(identity: str, texts: Mapping[str, str]) -> str:
-    """Return an id of a query or document, without the fraction with which floats are written, if there is only that one."""
-    if identity in texts or not (whole := _FLOAT.fullmatch(identity)):
+    """Return an id of a query or document; ``1`` for ``1.0``, as floats are written, if only ``1`` is among the texts."""
+    if identity in texts:
         return identity
-    return whole[1] if whole[1] in texts else identity
+    match = _FLOAT.fullmatch(identity)
+    if match is not None and match[1] in texts:
+        return match[1]
+    return identity
 
 
 def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
-    """Yield line, query, document and grade: by the names of columns, or without a header in TREC's order.
+    """Return line, and query, document and grade of each judgement, by column names or in TREC's order without a header.
 
     TREC has a column between query and document that says nothing; some files leave it out.
     """
@@ -205,8 +220,8 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
     if len(first) in (3, 4) and _GRADE.fullmatch(first[-1]):
         form = "TREC's four columns" if len(first) == 4 else "query, document and grade"
         layout.notes.append(f"{table.file.name}: without a header, read as {form}")
-        every = chain([(number, first)], rows)
-        return ((line, (fields[0], fields[-2], fields[-1])) for line, fields in every)
+        all_rows = chain([(number, first)], rows)
+        return ((line, (fields[0], fields[-2], fields[-1])) for line, fields in all_rows)
     if table.format == PLAIN_TEXT:
         raise line_error(
             str(table),
@@ -218,13 +233,12 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
 
 
 def _named_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
+    """Yield line, and query, document and grade of each judgement, by the names of columns."""
     names = [layout.file_column(column, QRELS) for column in JUDGEMENTS]
     source = str(layout.tables[QRELS])
     for line, values in layout.rows(QRELS, JUDGEMENTS):
-        yield (
-            line,
-            [id_text(value, name, source, line) for value, name in zip(values, names, strict=True)],
-        )
+        named_values = zip(values, names, strict=True)
+        yield line, [id_text(value, name, source, line) for value, name in named_values]
 
 
 def id_text(value: Any, column: str, source: str, line: int) -> str:
@@ -237,22 +251,32 @@ def id_text(value: Any, column: str, source: str, line: int) -> str:
 def _notes(documents: Mapping[str, str], judged: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Yield remarks with the number of each unusual thing among documents."""
     blank = {name for name, text in documents.items() if not text.strip()}
-    unfindable = {name for grades in judged.values() for name in blank if grades.get(name, 0) > 0}
+    relevant_blank: set[str] = set()
+    for grades in judged.values():
+        relevant_blank.update(name for name in blank if grades.get(name, 0) > 0)
     counts = {
         "documents without text": len(blank),
-        "relevant documents without text, which no encoder can find": len(unfindable),
+        "relevant documents without text, which no encoder can find": len(relevant_blank),
         "documents with the same text as another": len(documents) - len(set(documents.values())),
     }
-    yield from (f"{remark}: {n:,}" for remark, n in counts.items() if n)
+    yield from _counted(counts)
+
+
+def _counted(counts: Mapping[str, int]) -> Iterator[str]:
+    """Yield a remark with its number for each count above 0."""
+    for remark, n in counts.items():
+        if n:
+            yield f"{remark}: {n:,}"
 
 
 def _queries(layout: DataLayout) -> dict[str, str]:
     """Return the texts of the queries by id, in file order."""
-    source, queries = str(layout.tables["queries"]), dict[str, str]()
-    for line, name, text, _ in _entries(layout, "queries"):
-        if not text.strip():
-            raise line_error(source, line, f"the query {shown(name)} has no text")
-        queries[name] = text
+    source = str(layout.tables["queries"])
+    queries: dict[str, str] = {}
+    for entry in _entries(layout, "queries"):
+        if not entry.text.strip():
+            raise line_error(source, entry.line, f"the query {shown(entry.name)} has no text")
+        queries[entry.name] = entry.text
     return queries
 
 
@@ -262,59 +286,79 @@ def _documents(layout: DataLayout, queries: Mapping[str, str]) -> tuple[dict[str
     A query is the document with its id if its text is the document's, or title and text, but for white space. Ids alone
     may coincide by chance, as where both are numbered.
     """
-    documents, documents_too = dict[str, str](), set[str]()
+    documents: dict[str, str] = {}
+    documents_too: set[str] = set()
     for _, name, text, title in _entries(layout, "corpus"):
-        documents[name] = " ".join(filter(None, [title, text]))
-        if name in queries and queries[name].split() in (text.split(), documents[name].split()):
+        document = " ".join(filter(None, [title, text]))
+        documents[name] = document
+        if name in queries and queries[name].split() in (text.split(), document.split()):
             documents_too.add(name)
     return documents, documents_too
 
 
-def _entries(layout: DataLayout, part: str) -> Iterator[tuple[int, str, str, str]]:
-    """Yield line, id, text and title of each query or document; titles are empty if the file has none."""
-    source, columns = str(layout.tables[part]), [*DOCUMENTS]
-    if part == "corpus" and _titled(layout):
+class _Entry(NamedTuple):
+    """A query or document of a file."""
+
+    line: int
+    name: str
+    """Its id."""
+    text: str
+    title: str
+    """Empty if the file has none."""
+
+
+def _entries(layout: DataLayout, part: str) -> Iterator[_Entry]:
+    """Yield each query or document."""
+    source = str(layout.tables[part])
+    columns = [*DOCUMENTS]
+    if part == "corpus" and _has_titles(layout):
         columns.append("title")
-    seen = set[str]()
+    names: set[str] = set()
     for line, values in _rows_of_texts(layout, part, columns):
-        name, text, *titles = ("" if value is None else value for value in values)
-        name = str(name) if type(name) is int else name  # judgements hold ids as text anyway
-        for column, value in zip(columns, (name, text, *titles), strict=True):
-            if not isinstance(value, str) or (column == columns[0] and not value):
+        texts = ["" if value is None else value for value in values]
+        # Judgements hold all ids as text.
+        if type(texts[0]) is int:
+            texts[0] = str(texts[0])
+        for column, text in zip(columns, texts, strict=True):
+            is_missing_id = column == columns[0] and not text
+            if not isinstance(text, str) or is_missing_id:
                 raise line_error(source, line, f"the {column} is no text")
-        if name in seen:
+        name, text, *titles = texts
+        if name in names:
             raise line_error(source, line, f"a second {shown(name)}")
-        seen.add(name)
-        yield line, name, text, titles[0] if titles else ""
-    if not seen:
+        names.add(name)
+        yield _Entry(line, name, text, titles[0] if titles else "")
+    if not names:
         raise DataFormatError(f"{source} has no rows.")
 
 
 def _rows_of_texts(
     layout: DataLayout, part: str, columns: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield line and values of queries or documents; TSV of two columns without a header, as MS MARCO's, is id and text."""
+    """Return line and values of queries or documents; TSV of two columns without a header, as MS MARCO's, is id and text."""
     table = layout.tables[part]
     if table.format == "tsv":
-        has = table.columns()
-        names = {layout.file_column(column, part) for column in DOCUMENTS}
-        names |= {name for usual in USUAL_TEXTS[part].values() for name in usual}
-        if len(has) == 2 and not any(
-            name in names or name.strip().lower() in names for name in has
-        ):
+        header = table.columns()
+        usual_names = {layout.file_column(column, part) for column in DOCUMENTS}
+        for names in USUAL_TEXTS[part].values():
+            usual_names.update(names)
+        is_header = any(
+            name in usual_names or name.strip().lower() in usual_names for name in header
+        )
+        if len(header) == 2 and not is_header:
             layout.notes.append(f"{table.file.name}: without a header, read as id and text")
             return table.rows(("0", "1"), lambda message: None, named=False)
     return layout.rows(part, columns)
 
 
-def _titled(layout: DataLayout) -> bool:
-    """Whether any document has a title."""
+def _has_titles(layout: DataLayout) -> bool:
+    """Return whether any document has a title."""
     table = layout.tables["corpus"]
     if table.format != "jsonl":
         return "title" in table.columns()
-    # Most documents have none, or the first one has: lines without the word need not be parsed.
-    return any(
-        any(_TITLE.search(line) for line in stream_lines(file))
-        and any("title" in row for _, row in json_objects(str(file)))
-        for file in table.files
-    )
+    for file in table.files:
+        # Searching lines for the word is faster than parsing them, and often says that there are no titles.
+        has_word = any(_TITLE.search(line) for line in stream_lines(file))
+        if has_word and any("title" in row for _, row in json_objects(str(file))):
+            return True
+    return False

@@ -38,22 +38,26 @@ class InUse:
     def of(cls, results: Iterable[Result], computed: Container[str]) -> InUse:
         """Return what the results of an encoder on some data say; ``computed`` holds the cell ids of this run."""
         results = list(results)
-        # The encoder counts all of its work, so that the last result has the most of it.
-        speeds = [
-            result.cost["encoding"]["texts_per_second"]
-            for result in results
-            if result.cell_id in computed and "encoding" in result.cost
-        ]
+        # An encoder's counter adds up over a run, so that the last result covers most of its work.
+        texts_per_second = None
+        for result in results:
+            if result.cell_id in computed and "encoding" in result.cost:
+                texts_per_second = result.cost["encoding"]["texts_per_second"]
+
         first = results[0]
-        has_vectors = "scores" not in first.encoder
-        dimensions = int(first.encoder["dimensions"]) if has_vectors else None
-        return cls(
-            speeds[-1] if speeds else None,
-            dimensions,
-            _bytes_per_vector(first.spec, dimensions) if dimensions else None,
-            sum(int(result.encoder.get("texts", 0)) for result in results),
-            sum(int(result.encoder.get("truncation", {}).get("cut", 0)) for result in results),
-        )
+        dimensions = None
+        bytes_per_vector = None
+        # An encoder that scores pairs of texts has no vectors.
+        if "scores" not in first.encoder:
+            dimensions = int(first.encoder["dimensions"])
+            bytes_per_vector = _bytes_per_vector(first.spec, dimensions)
+
+        n_texts = 0
+        n_cut = 0
+        for result in results:
+            n_texts += int(result.encoder.get("texts", 0))
+            n_cut += int(result.encoder.get("truncation", {}).get("cut", 0))
+        return cls(texts_per_second, dimensions, bytes_per_vector, texts=n_texts, cut=n_cut)
 
     @property
     def share_cut(self) -> float:

@@ -72,22 +72,24 @@ def best_columns(scores: NDArray[Any], depth: int) -> NDArray[np.int64]:
     if width <= depth:
         return np.broadcast_to(np.arange(width), scores.shape)
     lowest = np.partition(scores, width - depth, axis=1)[:, width - depth, None]
-    higher, equal = scores > lowest, scores == lowest
-    places = depth - higher.sum(axis=1, keepdims=True)
-    kept = higher | (equal & (equal.cumsum(axis=1) <= places))
-    return np.nonzero(kept)[1].reshape(n, depth)
+    is_higher = scores > lowest
+    is_equal = scores == lowest
+    # Scores above the lowest have their place; equal ones take those that remain, from the first column on.
+    n_remaining = depth - is_higher.sum(axis=1, keepdims=True)
+    is_best = is_higher | (is_equal & (is_equal.cumsum(axis=1) <= n_remaining))
+    return np.nonzero(is_best)[1].reshape(n, depth)
 
 
 def rankings_of(
     names: Sequence[str], rows: NDArray[Any], scores: NDArray[Any], least: float = -np.inf
 ) -> list[Ranking]:
     """Return the ranking of each query from rows of documents, best first, with scores above ``least``."""
-    return [
-        {names[row]: value for row, value in zip(query_rows, values, strict=True) if value > least}
-        for query_rows, values in zip(
-            rows.tolist(), scores.astype(np.float64).tolist(), strict=True
-        )
-    ]
+    rankings: list[Ranking] = []
+    scores_of_queries = scores.astype(np.float64).tolist()
+    for query_rows, query_scores in zip(rows.tolist(), scores_of_queries, strict=True):
+        scored_rows = zip(query_rows, query_scores, strict=True)
+        rankings.append({names[row]: score for row, score in scored_rows if score > least})
+    return rankings
 
 
 def ranked(names: Sequence[str], scores: NDArray[Any]) -> Ranking:
@@ -104,18 +106,22 @@ def fuse(
 
     ``ties`` holds the documents of each query in the order of equal sums; by default they are in that of all rankings.
     """
-    combined: list[Ranking] = []
-    for number, of_query in enumerate(zip(*rankings, strict=True)):
+    fused: list[Ranking] = []
+    for number, query_rankings in enumerate(zip(*rankings, strict=True)):
         sums: Ranking = {}
-        for ranking in of_query:
+        for ranking in query_rankings:
             for rank, name in enumerate(ranking, start=1):
                 sums[name] = sums.get(name, 0) + 1 / (RANK_CONSTANT + rank)
+        if ties is None:
+            names = in_order_of_ties(sums)
+            depth = DEPTH
+        else:
+            names = list(ties[number])
+            depth = len(names)
         # Sums of the same numbers in another order are equal only after rounding.
-        names = in_order_of_ties(sums) if ties is None else list(ties[number])
         names.sort(key=lambda name: np.float32(sums[name]), reverse=True)
-        depth = DEPTH if ties is None else len(names)
-        combined.append({name: sums[name] for name in names[:depth]})
-    return combined
+        fused.append({name: sums[name] for name in names[:depth]})
+    return fused
 
 
 def measure(
@@ -132,35 +138,44 @@ def measure(
     """
     import pytrec_eval
 
-    # Numbers for ids too: pytrec_eval ends one at a NUL.
-    relevant, whole, top = (dict[str, dict[str, int]]() for _ in range(3))
+    # pytrec_eval cuts ids at a NUL: queries and documents are numbered.
+    relevant: dict[str, dict[str, int]] = {}
+    whole_rankings: dict[str, dict[str, int]] = {}
+    top_rankings: dict[str, dict[str, int]] = {}
+    ndcg_of_queries = []
     for number, (grades, ranking) in enumerate(zip(judged.values(), rankings, strict=True)):
+        query = str(number)
         numbers = {name: str(place) for place, name in enumerate({**ranking, **grades})}
         ranks = {numbers[name]: len(ranking) - place for place, name in enumerate(ranking)}
-        relevant[str(number)] = {numbers[name]: int(grade > 0) for name, grade in grades.items()}
-        whole[str(number)] = ranks
-        top[str(number)] = dict(list(ranks.items())[:10])
-    of_whole = pytrec_eval.RelevanceEvaluator(relevant, {"map", "recall.10,100"}).evaluate(whole)
-    of_top = pytrec_eval.RelevanceEvaluator(relevant, {"recip_rank"}).evaluate(top)
+        relevant[query] = {numbers[name]: int(grade > 0) for name, grade in grades.items()}
+        whole_rankings[query] = ranks
+        top_rankings[query] = dict(list(ranks.items())[:10])
+        ndcg_of_queries.append(ndcg(grades, ranking, 10))
+    whole_evaluator = pytrec_eval.RelevanceEvaluator(relevant, {"map", "recall.10,100"})
+    top_evaluator = pytrec_eval.RelevanceEvaluator(relevant, {"recip_rank"})
+    measured_whole = whole_evaluator.evaluate(whole_rankings)
+    measured_top = top_evaluator.evaluate(top_rankings)
 
     def values(measured: Mapping[str, Mapping[str, float]], key: str) -> NDArray[np.float64]:
         return np.array([measured[str(number)][key] for number in range(len(judged))])
 
-    gains = [ndcg(*both, 10) for both in zip(judged.values(), rankings, strict=True)]
     return {
-        "ndcg_at_10": np.array(gains),
-        "map": values(of_whole, "map"),
-        "mrr_at_10": values(of_top, "recip_rank"),
-        "recall_at_10": values(of_whole, "recall_10"),
-        "recall_at_100": values(of_whole, "recall_100"),
+        "ndcg_at_10": np.array(ndcg_of_queries),
+        "map": values(measured_whole, "map"),
+        "mrr_at_10": values(measured_top, "recip_rank"),
+        "recall_at_10": values(measured_whole, "recall_10"),
+        "recall_at_100": values(measured_whole, "recall_100"),
     }
 
 
 def ndcg(grades: Mapping[str, int], ranking: Iterable[str], depth: int) -> float:
     """Return the nDCG of a ranking with grades as gains, as trec_eval's ``ndcg_cut``; 0 without a relevant document."""
     gains = [max(grades.get(name, 0), 0) for name in ranking]
-    best = sorted((max(grade, 0) for grade in grades.values()), reverse=True)
-    return _dcg(gains[:depth]) / (_dcg(best[:depth]) or 1)
+    best_gains = sorted((max(grade, 0) for grade in grades.values()), reverse=True)
+    best_dcg = _dcg(best_gains[:depth])
+    if best_dcg == 0:
+        return 0.0
+    return _dcg(gains[:depth]) / best_dcg
 
 
 def _dcg(gains: Sequence[int]) -> float:

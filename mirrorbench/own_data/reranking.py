@@ -64,8 +64,8 @@ def _of_table(layout: DataLayout, language: str) -> Collection:
 
     # In a format that has lists, text in brackets is a list only if its column holds nothing but lists.
     has_written_lists = []
-    for cells in zip(*(values[1:] for _, values in rows), strict=True):
-        has_written_lists.append(table.format in _WITHOUT_LISTS or _are_lists(cells))
+    for column_cells in zip(*(values[1:] for _, values in rows), strict=True):
+        has_written_lists.append(table.format in _WITHOUT_LISTS or _are_lists(column_cells))
 
     queries: dict[str, _Query] = {}
     n_joined_rows = 0
