@@ -42,12 +42,18 @@ TABLES: dict[str, tuple[str, ...]] = {
 """Columns of each kind that is one table."""
 NOT_BY_COLUMNS = ("clustering", "reranking")
 """Kinds that are not recognised by their columns, which are those of others too."""
-NAMES, MENTIONS = ("name", "id"), ("mention", "id")
-"""Columns of the two tables of ``linking``."""
-DOCUMENTS, JUDGEMENTS = ("_id", "text"), ("query-id", "corpus-id", "score")
-"""Columns of the files of ``retrieval``; documents may have a ``title``."""
-CANDIDATES, LISTED_CANDIDATES = ("query-id", "corpus-id"), ("query-id", "corpus-ids")
-"""Columns of candidates for ``reranking``: one in a row, or the list of a query."""
+NAMES = ("name", "id")
+"""Columns of the dictionary of ``linking``."""
+MENTIONS = ("mention", "id")
+"""Columns of the mentions of ``linking``."""
+DOCUMENTS = ("_id", "text")
+"""Columns of documents and of queries; documents may have a ``title``."""
+JUDGEMENTS = ("query-id", "corpus-id", "score")
+"""Columns of judgements."""
+CANDIDATES = ("query-id", "corpus-id")
+"""Columns of candidates for ``reranking``, one in a row."""
+LISTED_CANDIDATES = ("query-id", "corpus-ids")
+"""Columns of candidates for ``reranking``, the list of a query in a row."""
 USUAL: dict[str, tuple[str, ...]] = {
     "sentence1": (
         "sentence_1",
@@ -102,9 +108,10 @@ _TEXTS = {
     for column in ("sentence1", "sentence2", "anchor", "positive", "negative", "text")
     for name in (column, *USUAL[column])
 }
-"""Names of columns of texts; one that is left over says that the kind is another."""
+"""Names of columns of texts; if a kind does not read one of them, the data are of another kind."""
 KINDS = ("retrieval", *TABLES, "linking")
-TRAIN, TEST = "train", "test"
+TRAIN = "train"
+TEST = "test"
 NO_SPLIT = "none"
 """Value of the option ``split`` that says that a column of this name is none."""
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
@@ -131,14 +138,16 @@ class DataLayout:
     @property
     def recognised(self) -> list[str]:
         """Remarks on tables that were chosen, and on columns that were recognised under other usual names."""
-        columns = {
-            part: f"columns {', '.join(names.values())} read as {', '.join(names)}"
-            for part, names in self.usual.items()
-            if names
-        }
-        if len(self.tables) > 1 and self.kind in ("retrieval", "reranking", "linking"):
-            columns = {part: f"{self.tables[part].file.name}: {columns[part]}" for part in columns}
-        return list(dict.fromkeys((*self.chosen, *columns.values())))
+        has_parts = len(self.tables) > 1 and self.kind in ("retrieval", "reranking", "linking")
+        remarks = list(self.chosen)
+        for part, names in self.usual.items():
+            if not names:
+                continue
+            remark = f"columns {', '.join(names.values())} read as {', '.join(names)}"
+            if has_parts:
+                remark = f"{self.tables[part].file.name}: {remark}"
+            remarks.append(remark)
+        return list(dict.fromkeys(remarks))
 
     @property
     def positive(self) -> str:
@@ -172,14 +181,17 @@ class DataLayout:
         def note(message: str) -> None:
             for file in table.files:
                 message = message.removeprefix(f"{file}: ")
-            self.notes.append(message if len(self.tables) == 1 else f"{table.file.name}: {message}")
+            if len(self.tables) > 1:
+                message = f"{table.file.name}: {message}"
+            self.notes.append(message)
 
-        yield from table.rows(names, note, named=not are_numbers(names, table.columns()))
+        is_named = not are_numbers(names, table.columns())
+        yield from table.rows(names, note, named=is_named)
 
     def file_column(self, column: str, part: str = TEST) -> str:
         """Return the name of a column in the file of a part."""
-        usual = self.usual.get(part, {})
-        return self.renamed.get(as_option(column), usual.get(column, column))
+        usual_names = self.usual.get(part, {})
+        return self.renamed.get(as_option(column), usual_names.get(column, column))
 
 
 def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout | None:
@@ -199,7 +211,10 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         "corpus": _part(root, tables, "corpus", _COLLECTION),
         "queries": _part(root, tables, "queries"),
     }
-    judgements, candidates = _tables_named(root, QRELS), _tables_named(root, TOP_RANKED)
+    judgements = _tables_named(root, QRELS)
+    candidates = _tables_named(root, TOP_RANKED)
+
+    # Collections are recognised by the names of their files.
     is_collection = bool(judgements) or all(texts.values())
     if not kind and is_collection and not candidates:
         _check_candidates_are_read(path, root)
@@ -212,19 +227,24 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
         raise UsageError(f"{path} has no file of candidates", hint)
     if not tables:
         return None
-    if kind in ("", "linking") and len(tables) > 1 and (linking := _linking(path, tables, renamed)):
-        return linking
+
+    # All other kinds are recognised by the columns of their tables.
+    if kind in ("", "linking") and len(tables) > 1:
+        linking = _linking(path, tables, renamed)
+        if linking is not None:
+            return linking
     if kind == "linking":
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
-    layout = _labelled_table(path, _split_tables(path, tables), kind, renamed)
+    split_tables = _split_tables(path, tables)
+    layout = _labelled_table(path, split_tables, kind, renamed)
     if not kind and layout.kind == "triplets" and _holds_lists(layout):
-        layout = _labelled_table(path, _split_tables(path, tables), "reranking", renamed)
+        layout = _labelled_table(path, split_tables, "reranking", renamed)
     return replace(layout, chosen=list(_chosen(layout, len(tables) > 1)))
 
 
 def _holds_lists(layout: DataLayout) -> bool:
-    """Whether the first row of triplets that is not empty has a list, so that it is one of a query."""
+    """Return whether the first row of triplets that is not empty has a list, as rows of reranking have."""
     rows = (cells for _, cells in layout.rows(TEST, TABLES["triplets"][1:]))
     first = next((cells for cells in rows if any(cells)), ())
     layout.notes.clear()
@@ -232,63 +252,68 @@ def _holds_lists(layout: DataLayout) -> bool:
 
 
 def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
-    """Remarks on the tables that are read where their names do not say it all."""
-    test, train = layout.tables[TEST], layout.tables.get(TRAIN)
+    """Yield remarks on the tables that are read, where their names do not say it all."""
+    test = layout.tables[TEST]
+    train = layout.tables.get(TRAIN)
     if among_others and test.name != TEST:
         yield f"rows of {test.file.name}"
     if train and train.name != TRAIN:
         yield f"trained on {train.file.name}"
-    if (n := shards_of(test.file)) > len(test.files):
-        yield f"one of {n} shards; all of them are read where their folder is named"
+    n_shards = shards_of(test.file)
+    if n_shards > len(test.files):
+        yield f"one of {n_shards} shards; all of them are read where their folder is named"
 
 
 _COLLECTION = "collection"
 """Name of MS MARCO for documents."""
-QRELS, TOP_RANKED = "qrels", "top_ranked"
-"""Names of files or folders of judgements, and of candidates."""
+QRELS = "qrels"
+"""Name of files or folders of judgements."""
+TOP_RANKED = "top_ranked"
+"""Name of files or folders of candidates."""
 
 
 def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
-    """The table of one of several names, or the only one in a folder of such a name."""
+    """Return the table of one of several names, or the only one in a folder of this name."""
     for name in names:
-        found = [tables[name]] if name in tables else [*tables_in(path / name).values()]
-        if len(found) == 1:
-            return found[0]
+        matches = [tables[name]] if name in tables else [*tables_in(path / name).values()]
+        if len(matches) == 1:
+            return matches[0]
     return None
 
 
 def _tables_named(path: Path, name: str) -> list[OwnTable]:
-    """The tables in the folder ``name``, and those beside it that bear the name, in the order of ``_rank_of_split``."""
-    beside = [file for file in files_in(path) if file.name.startswith(name)]
-    files = [file for file in (*files_in(path / name), *beside) if _is_table_named(file, name)]
-    return sorted(whole_tables(files), key=_rank_of_split)
+    """Return the tables in the folder ``name`` and those beside it that bear the name, in the order of ``_rank_of_split``."""
+    files = list(files_in(path / name))
+    files += [file for file in files_in(path) if file.name.startswith(name)]
+    tables = whole_tables([file for file in files if _is_table_named(file, name)])
+    return sorted(tables, key=_rank_of_split)
 
 
 def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
-    """The order in which tables are chosen: of the test split, of no split, without other words in their name."""
+    """Return a sort key that prefers tables of the test split, then of no split, then without other words in their name."""
     splits = _splits_in(table.file)
     words = {*re.split(r"[-_. ]", table.file.name.partition(".")[0])}
-    return (
-        TEST not in splits,
-        bool(splits),
-        not words <= {*splits, *_WORDS_OF_NAMES} and not shards_of(table.file) > 1,
-    )
+    # The name of a shard has other words: its number.
+    has_other_words = not words <= {*splits, *_WORDS_OF_NAMES} and shards_of(table.file) <= 1
+    return (TEST not in splits, bool(splits), has_other_words)
 
 
 _WORDS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
 
 
 def _is_table_named(file: Path, name: str) -> bool:
-    """Whether a file is a table by its ending, or text that is called ``name`` or after a split, as files of TREC are."""
+    """Return whether a file is a table by its ending, or text that is called ``name`` or after a split, as TREC's files are."""
     if file.name.startswith("."):
         return False
     ending = file.name.lower().removesuffix(".gz")
     is_text = ending.endswith((".txt", ".run", ".trec")) or "." not in ending
-    return stem(file) in (*SPLITS, name) if is_text else format_of(file.name) != PLAIN_TEXT
+    if is_text:
+        return stem(file) in (*SPLITS, name)
+    return format_of(file.name) != PLAIN_TEXT
 
 
 def _splits_in(file: Path) -> set[str]:
-    """The splits that the name of a file holds: ``sts-dev.csv``, ``qrels.test.tsv``."""
+    """Return the splits that the name of a file holds: ``sts-dev.csv``, ``qrels.test.tsv``."""
     return {*re.split(r"[-_. ]", file.name.lower())} & {*SPLITS}
 
 
@@ -299,27 +324,40 @@ def _retrieval(
     judgements: Sequence[OwnTable],
     renamed: Mapping[str, str],
 ) -> DataLayout:
+    """Return the layout of a collection.
+
+    Args:
+        path: as the user named it.
+        root: the folder that holds the files.
+        texts: the tables ``corpus`` and ``queries``, if they were found.
+        judgements: tables of judgements, the preferred one first.
+        renamed: names of columns in the files.
+    """
     tables = {part: table for part, table in texts.items() if table}
-    if len(tables) == len(texts) and not judgements:  # as the hub has it
+    if len(tables) == len(texts) and not judgements:
+        # On the hub, judgements are the test split in the folder data.
         judgements = [table for name, table in tables_in(root / "data").items() if name == TEST]
-    missing = [*sorted(texts.keys() - tables.keys()), *([] if judgements else ["judgements"])]
+    missing = sorted(texts.keys() - tables.keys())
+    if not judgements:
+        missing.append("judgements")
     if missing:
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
-    usual = {
-        part: _usual(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
-        for part, table in tables.items()
-    }
+
+    usual = {}
+    for part, table in tables.items():
+        usual[part] = _usual_columns(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
     qrels = _first_table(path, judgements, "judgements")
     if qrels.format != PLAIN_TEXT:
-        usual[QRELS] = _usual(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
+        usual[QRELS] = _usual_columns(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
     return DataLayout(path, "retrieval", {**tables, QRELS: qrels}, renamed, usual)
 
 
 def _first_table(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
-    """The first table; a ``UsageError`` if another has the same rank, so that it is not certain which is meant."""
+    """Return the first table; raise a ``UsageError`` if another has the same rank, so that either may be meant."""
     first, *others = tables
-    same = [table.file.name for table in others if _rank_of_split(table) == _rank_of_split(first)]
+    rank = _rank_of_split(first)
+    same = [table.file.name for table in others if _rank_of_split(table) == rank]
     if same and (TEST in _splits_in(first.file) or first.name.startswith(TOP_RANKED)):
         raise UsageError(
             f"{path} has several files of {what}: {', '.join((first.file.name, *same))}",
@@ -337,68 +375,78 @@ def _check_candidates_are_read(path: Path, root: Path) -> None:
 
 
 def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLayout:
-    """The layout of a collection with its candidates."""
+    """Return the layout of a collection with its candidates."""
     table = _first_table(collection.path, candidates, "candidates")
     usual = dict(collection.usual)
     if table.format != PLAIN_TEXT:
+        header = table.columns()
         for columns in (LISTED_CANDIDATES, CANDIDATES):
-            found = _usual(table.columns(), columns, collection.renamed, USUAL_CANDIDATES)
-            usual[TOP_RANKED] = {**found, **usual.get(TOP_RANKED, {})}
+            names = _usual_columns(header, columns, collection.renamed, USUAL_CANDIDATES)
+            # Names of lists come before those of single candidates.
+            usual[TOP_RANKED] = {**names, **usual.get(TOP_RANKED, {})}
+    chosen: list[str] = []
+    if len(candidates) > 1 or table.name not in (TEST, TOP_RANKED):
+        chosen.append(f"candidates of {table.file.name}")
     tables = {**collection.tables, TOP_RANKED: table}
-    is_chosen = len(candidates) > 1 or table.name not in (TEST, TOP_RANKED)
-    chosen = (f"candidates of {table.file.name}",) if is_chosen else ()
     return replace(collection, kind="reranking", tables=tables, usual=usual, chosen=chosen)
 
 
 def _linking(
     path: Path, tables: Mapping[str, OwnTable], renamed: Mapping[str, str]
 ) -> DataLayout | None:
-    """The layout of a dictionary and mentions, if there are tables of both."""
-    columns = {name: table.columns() for name, table in tables.items()}
-    fitting = {
-        part: [tables[name] for name in tables if _have(columns[name], needed, renamed)]
-        for part, needed in (("names", NAMES), ("mentions", MENTIONS))
-    }
-    if not all(fitting.values()):
+    """Return the layout of a dictionary and mentions, if there are tables of both."""
+    dictionaries: list[OwnTable] = []
+    mentions: list[OwnTable] = []
+    for table in tables.values():
+        header = table.columns()
+        if _has_columns(header, NAMES, renamed):
+            dictionaries.append(table)
+        if _has_columns(header, MENTIONS, renamed):
+            mentions.append(table)
+    if not dictionaries or not mentions:
         return None
-    for several in fitting.values():
-        if len(several) > 1:
-            repeated = ", ".join(table.name for table in several)
+    for same_columns in (dictionaries, mentions):
+        if len(same_columns) > 1:
+            names = ", ".join(table.name for table in same_columns)
             raise UsageError(
-                f"{path} has several tables of one kind: {repeated}", "Leave one in the folder."
+                f"{path} has several tables of one kind: {names}", "Leave one in the folder."
             )
-    return DataLayout(path, "linking", {part: found[0] for part, found in fitting.items()}, renamed)
+    parts = {"names": dictionaries[0], "mentions": mentions[0]}
+    return DataLayout(path, "linking", parts, renamed)
 
 
 def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTable]:
-    """The tables of a split, by their names or words in them (``sts-train``, ``sts-test``), or the only one as the test split."""
-    split: dict[str, OwnTable] = {}
-    for part in (TRAIN, TEST):
-        named = [table for table in tables.values() if _splits_in(table.file) == {part}]
-        found = [tables[part]] if part in tables else named
-        if len(found) > 1:
-            names = ", ".join(table.file.name for table in found)
-            raise UsageError(f"{path} has several tables {part}: {names}", "Name one of them.")
-        if found:
-            split[part] = found[0]
-    if TEST in split:
-        return split
-    if len(tables) > 1 or (TRAIN in split and split[TRAIN].file != path):
+    """Return the tables by split, or the only one as the test split.
+
+    Their names are the split, or have its word (``sts-train``, ``sts-test``).
+    """
+    by_split: dict[str, OwnTable] = {}
+    for split in (TRAIN, TEST):
+        if split in tables:
+            matches = [tables[split]]
+        else:
+            matches = [table for table in tables.values() if _splits_in(table.file) == {split}]
+        if len(matches) > 1:
+            names = ", ".join(table.file.name for table in matches)
+            raise UsageError(f"{path} has several tables {split}: {names}", "Name one of them.")
+        if matches:
+            by_split[split] = matches[0]
+    if TEST in by_split:
+        return by_split
+    if len(tables) > 1 or (TRAIN in by_split and by_split[TRAIN].file != path):
+        names = ", ".join(table.file.name for table in tables.values())
         hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
-        raise UsageError(
-            f"{path} has no table test, but {', '.join(table.file.name for table in tables.values())}",
-            hint,
-        )
+        raise UsageError(f"{path} has no table test, but {names}", hint)
     return {TEST: next(iter(tables.values()))}
 
 
-def _check_names(path: Path, tables: Mapping[str, OwnTable]) -> None:
-    """Refuse tables of a split whose names differ before the word for it: they may be of two data sets."""
-    train, test = (tables[part].name.lower().partition(part) for part in (TRAIN, TEST))
-    if train[0] != test[0] or train[2] not in ("", test[2]):
-        names = [tables[part].file.name for part in (TRAIN, TEST)]
+def _check_names(path: Path, train: OwnTable, test: OwnTable) -> None:
+    """Refuse tables whose names differ before or behind the word for their split: they may be of two data sets."""
+    train_prefix, _, train_suffix = train.name.lower().partition(TRAIN)
+    test_prefix, _, test_suffix = test.name.lower().partition(TEST)
+    if train_prefix != test_prefix or train_suffix not in ("", test_suffix):
         raise UsageError(
-            f"{path}: it is not certain that {names[0]} is trained on for {names[1]}",
+            f"{path}: it is not certain that {train.file.name} is trained on for {test.file.name}",
             "Name them alike: train and test, or my-train and my-test.",
         )
 
@@ -406,120 +454,156 @@ def _check_names(path: Path, tables: Mapping[str, OwnTable]) -> None:
 def _labelled_table(
     path: Path, tables: Mapping[str, OwnTable], kind: str, renamed: Mapping[str, str]
 ) -> DataLayout:
-    """The layout of one of ``TABLES``, by the columns of the test split."""
-    file, has = tables[TEST].file, tables[TEST].columns()
-    kinds = [kind] if kind in TABLES else [name for name in TABLES if name not in NOT_BY_COLUMNS]
-    fits = [name for name in kinds if _have(has, TABLES[name], renamed)]
-    usual = {} if fits else {name: _usual(has, TABLES[name], renamed) for name in kinds}
-    recognised = [
-        name
-        for name, found in usual.items()
-        if found and not _has_other_texts(has, TABLES[name], renamed, found)
-    ]
-    if not fits and not recognised:
-        has_query = not kind and any(name.strip().lower() == "query" for name in has)
-        raise _nearest(path, has, [*kinds, *(["reranking"] if has_query else [])], renamed)
-    if not fits:
+    """Return the layout of one of ``TABLES``, by the columns of the test split."""
+    file = tables[TEST].file
+    header = tables[TEST].columns()
+    if kind in TABLES:
+        kinds = [kind]
+    else:
+        kinds = [name for name in TABLES if name not in NOT_BY_COLUMNS]
+
+    # Other usual names count only where no kind has its columns under their own names.
+    fitting = [name for name in kinds if _has_columns(header, TABLES[name], renamed)]
+    usual: dict[str, str] = {}
+    if not fitting:
+        usual_by_kind = _kinds_by_usual_columns(header, kinds, renamed)
+        if not usual_by_kind:
+            has_query = any(name.strip().lower() == "query" for name in header)
+            if has_query and not kind:
+                kinds.append("reranking")
+            raise _no_layout(path, header, kinds, renamed)
         # A pair with a label has a text with a label too.
-        most = max(len(TABLES[name]) for name in recognised)
-        fits = [name for name in recognised if len(TABLES[name]) == most]
-    if len(fits) > 1:
-        hint = f"Name the kind: kind={fits[0]}, behind the path and a colon, or --kind {fits[0]}."
-        raise UsageError(f"{file} has the columns of {' and of '.join(fits)}", hint)
-    if TRAIN in tables and (renamed.get("split", "split") in has):
+        most = max(len(TABLES[name]) for name in usual_by_kind)
+        fitting = [name for name in usual_by_kind if len(TABLES[name]) == most]
+        usual = usual_by_kind[fitting[0]]
+    if len(fitting) > 1:
+        hint = f"Name the kind: kind={fitting[0]}, behind the path and a colon, or --kind {fitting[0]}."
+        raise UsageError(f"{file} has the columns of {' and of '.join(fitting)}", hint)
+
+    layout_kind = fitting[0]
+    split_column = renamed.get("split", "split")
+    if TRAIN in tables and split_column in header:
+        train_name = tables[TRAIN].file.name
         raise UsageError(
-            f"{file} has a column {renamed.get('split', 'split')!r}, and {tables[TRAIN].file.name} lies beside it: both say "
-            "which rows are trained on",
-            f"Remove the column, or put all rows into one file and leave {tables[TRAIN].file.name} out.",
+            f"{file} has a column {split_column!r}, and {train_name} lies beside it: both say which rows are trained on",
+            f"Remove the column, or put all rows into one file and leave {train_name} out.",
         )
-    if len({renamed.get(column, column) for column in TABLES[fits[0]]}) < len(TABLES[fits[0]]):
+    columns = TABLES[layout_kind]
+    if len({renamed.get(column, column) for column in columns}) < len(columns):
         raise UsageError(
-            f"{file}: two columns of {fits[0]} are renamed to one column", "Name another for each."
+            f"{file}: two columns of {layout_kind} are renamed to one column",
+            "Name another for each.",
         )
-    names = usual.get(fits[0], {})
     # Only classifiers are trained.
-    is_trained = fits[0] == "classification" and TRAIN in tables
-    if is_trained:
-        _check_names(path, tables)
-    read = tables if is_trained else {TEST: tables[TEST]}
-    return DataLayout(path, fits[0], read, renamed, {part: names for part in read})
+    parts = {TEST: tables[TEST]}
+    if layout_kind == "classification" and TRAIN in tables:
+        _check_names(path, tables[TRAIN], tables[TEST])
+        parts = dict(tables)
+    return DataLayout(path, layout_kind, parts, renamed, dict.fromkeys(parts, usual))
 
 
-def _usual(
-    has: Sequence[str],
-    needed: Sequence[str],
+def _kinds_by_usual_columns(
+    header: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+) -> dict[str, dict[str, str]]:
+    """Return the kinds whose columns a table has under other usual names, with these names by column."""
+    usual_by_kind = {}
+    for kind in kinds:
+        usual = _usual_columns(header, TABLES[kind], renamed)
+        if usual and not _has_other_texts(header, TABLES[kind], renamed, usual):
+            usual_by_kind[kind] = usual
+    return usual_by_kind
+
+
+def _usual_columns(
+    header: Sequence[str],
+    columns: Sequence[str],
     renamed: Mapping[str, str],
     usual: Mapping[str, Sequence[str]] = USUAL,
 ) -> dict[str, str]:
-    """The names of columns in a file that has usual ones.
+    """Return the names, in a file, of columns that have other usual names there.
 
-    Empty where a column is missing, where several may be it, or where all have their own name.
+    Empty if a column is missing, if several may be it, or if all have their own name.
     """
-    own = {name.strip().lower(): name for name in reversed(has)}
-    found: dict[str, str] = {}
-    for column in needed:
-        if renamed.get(as_option(column), column) in has:
+    # Of names that differ in case the first counts.
+    names_in_file = {name.strip().lower(): name for name in reversed(header)}
+    usual_columns: dict[str, str] = {}
+    for column in columns:
+        option = as_option(column)
+        if renamed.get(option, column) in header:
             continue
-        names = () if as_option(column) in renamed else (column, *usual.get(column, ()))
-        taken = {*found.values(), *renamed.values()}
-        free = [own[name] for name in names if name in own and own[name] not in taken]
-        if len(free) != 1:  # none, or it is not certain which
+        if option in renamed:
             return {}
-        found[column] = free[0]
-    return found
+        taken = {*usual_columns.values(), *renamed.values()}
+        matches = []
+        for name in (column, *usual.get(column, ())):
+            if name in names_in_file and names_in_file[name] not in taken:
+                matches.append(names_in_file[name])
+        # With several matches it is not certain which is meant.
+        if len(matches) != 1:
+            return {}
+        usual_columns[column] = matches[0]
+    return usual_columns
 
 
 def _has_other_texts(
-    has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str], found: Mapping[str, str]
+    header: Sequence[str],
+    columns: Sequence[str],
+    renamed: Mapping[str, str],
+    usual: Mapping[str, str],
 ) -> bool:
-    """Whether a file has columns of texts that a kind does not read."""
-    read = {renamed.get(column, found.get(column, column)) for column in needed}
-    return any(name.strip().lower() in _TEXTS for name in has if name not in read)
+    """Return whether a file has columns of texts that a kind does not read."""
+    names = {renamed.get(column, usual.get(column, column)) for column in columns}
+    return any(name.strip().lower() in _TEXTS for name in header if name not in names)
 
 
-def _have(has: Sequence[str], needed: Sequence[str], renamed: Mapping[str, str]) -> bool:
-    names = [renamed.get(as_option(column), column) for column in needed]
-    return all(name in has for name in names) or are_numbers(names, has)
+def _has_columns(header: Sequence[str], columns: Sequence[str], renamed: Mapping[str, str]) -> bool:
+    """Return whether a table has columns under their own names, or as the user named or numbered them."""
+    names = [renamed.get(as_option(column), column) for column in columns]
+    return all(name in header for name in names) or are_numbers(names, header)
 
 
-def are_numbers(names: Sequence[str], has: Sequence[str]) -> bool:
-    """Return whether names are numbers of columns, of a table without a header whose first row is ``has``."""
-    numbers = [parse_index(name) for name in names]
-    return all(0 <= number < len(has) for number in numbers) and not all(
-        name in has for name in names
-    )
+def are_numbers(names: Sequence[str], header: Sequence[str]) -> bool:
+    """Return whether names are numbers of columns, of a table without a header whose first row is ``header``."""
+    if all(name in header for name in names):
+        return False
+    return all(0 <= parse_index(name) < len(header) for name in names)
 
 
-def _nearest(
-    path: Path, has: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+def _no_layout(
+    path: Path, header: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
 ) -> UsageError:
-    """The error for a table of no layout, with the layout that lacks the fewest columns."""
+    """Return the error for a table of no layout, with the layout that lacks the fewest columns."""
     mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
     # The first line of a file without a header holds texts.
-    names = f"{len(has)} columns" if without_texts() else f"the columns {', '.join(has)}"
+    names = f"{len(header)} columns" if without_texts() else f"the columns {', '.join(header)}"
     problem = f"{path} has {names}, which {mismatch}"
-    needed = {column for kind in kinds for column in TABLES[kind]}
-    if len(kinds) > 1:  # it may be a label of pairs
-        needed.discard("positive")
-    absent = [
-        name
-        for column, name in renamed.items()
-        if column in needed and not (name in has or are_numbers([name], has))
-    ]
-    if absent:
-        return UsageError(f"{path} has no column {absent[0]!r}", f"It has {names}.")
-    similar = {name.strip().lower(): name for name in has}
-    missing = {kind: [c for c in TABLES[kind] if renamed.get(c, c) not in has] for kind in kinds}
-    unlike = {kind: [c for c in missing[kind] if c not in similar] for kind in kinds}
-    near = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
-    if not missing[near]:
-        return UsageError(problem, f"If they are of {near}, name the kind: {path}:kind={near}")
-    hint = f"For {near} it needs {', '.join(missing[near])}"
-    if len(unlike[near]) == len(TABLES[near]):
-        hint = "Known columns: " + "; ".join(
-            f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds
+
+    options = {column for kind in kinds for column in TABLES[kind]}
+    if len(kinds) > 1:
+        # positive= may be a label of pairs.
+        options.discard("positive")
+    for option, name in renamed.items():
+        if option in options and name not in header and not are_numbers([name], header):
+            return UsageError(f"{path} has no column {name!r}", f"It has {names}.")
+
+    # Names that differ in case or in spaces at their ends are similar.
+    similar = {name.strip().lower(): name for name in header}
+    missing: dict[str, list[str]] = {}
+    unlike: dict[str, list[str]] = {}
+    for kind in kinds:
+        missing[kind] = [name for name in TABLES[kind] if renamed.get(name, name) not in header]
+        unlike[kind] = [name for name in missing[kind] if name not in similar]
+    nearest = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
+    if not missing[nearest]:
+        return UsageError(
+            problem, f"If they are of {nearest}, name the kind: {path}:kind={nearest}"
         )
-    renames = ",".join(f"{c}={similar.get(c, 'ITS_NAME')}" for c in missing[near])
+    if len(unlike[nearest]) == len(TABLES[nearest]):
+        known = [f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds]
+        hint = f"Known columns: {'; '.join(known)}"
+    else:
+        hint = f"For {nearest} it needs {', '.join(missing[nearest])}"
+    renames = ",".join(f"{name}={similar.get(name, 'ITS_NAME')}" for name in missing[nearest])
     return UsageError(
         problem, f"{hint}. Columns of other names: {path}:{renames}, or --columns for each."
     )

@@ -64,28 +64,21 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
 
     Options are ``kind``, ``metric``, ``language`` (of BM25), and names of columns in the files.
     """
-    tables = (
-        *TABLES.values(),
-        NAMES,
-        MENTIONS,
-        DOCUMENTS,
-        JUDGEMENTS,
-        LISTED_CANDIDATES,
-        ("split",),
-    )
-    columns = {as_option(column) for needed in tables for column in needed}
     settings = ("kind", "metric", "language")
+    columns = _columns_of_options()
     for key in options:
         if key not in {*settings, *columns}:
             raise unknown_name("option of own data", key, [*settings, *sorted(columns)])
-    kind, metric, language = (str(options.get(key, "")) for key in settings)
+    kind = str(options.get("kind", ""))
+    metric = str(options.get("metric", ""))
+    language = str(options.get("language", ""))
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
-    layout = find_layout(
-        path, kind, {key: str(value) for key, value in options.items() if key not in settings}
-    )
+    renamed = {key: str(value) for key, value in options.items() if key not in settings}
+    layout = find_layout(path, kind, renamed)
     if layout is None:
         return None
+
     is_ranked = layout.kind in ("retrieval", "reranking")
     if language and not is_ranked:
         raise UsageError(
@@ -100,19 +93,35 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     task_class = _TASK_CLASSES[layout.kind]
     if metric and metric not in task_class.measures:
         raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
-    read = partial(_READERS[layout.kind], layout)
+
+    reader = partial(_READERS[layout.kind], layout)
     if is_ranked:
-        check_ranking(path, layout.kind, language or "en")
-        read = partial(read, language=language or "en")
+        language = language or "en"
+        check_ranking(path, layout.kind, language)
+        reader = partial(reader, language=language)
     if layout.kind == "triplets":
-        read = partial(read, is_named=bool(kind))
+        reader = partial(reader, is_named=bool(kind))
     task: TaskKind[Any] = task_class(
-        name, lambda data: read(), title=resolved(path).name, main_metric=metric
+        name, lambda data: reader(), title=resolved(path).name, main_metric=metric
     )
     task.max_length = STATED
     assert isinstance(task, OwnData)
     task.layout = layout
     return task
+
+
+def _columns_of_options() -> set[str]:
+    """Return the options that name columns of any layout."""
+    tables = (
+        *TABLES.values(),
+        NAMES,
+        MENTIONS,
+        DOCUMENTS,
+        JUDGEMENTS,
+        LISTED_CANDIDATES,
+        ("split",),
+    )
+    return {as_option(column) for columns in tables for column in columns}
 
 
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
@@ -123,20 +132,20 @@ def unified(*columns: Sequence[str]) -> list[list[str]]:
     """Write equal whole numbers in one way (``1`` and ``1.0``) if all columns hold nothing but numbers."""
     if not all(_PLAIN_NUMBER.fullmatch(value) for column in columns for value in column):
         return [list(column) for column in columns]
-    return [[_shortest(value) for value in column] for column in columns]
+    return [list(map(_shortest, column)) for column in columns]
 
 
 def unified_ids(*columns: Sequence[str]) -> list[list[str]]:
     """Write equal numbers in one way, unless one of the columns has a number in two ways, which are two ids then."""
-    written = unified(*columns)
-    for column, own in zip(columns, written, strict=True):
-        if len(set(own)) < len(set(column)):
+    unified_columns = unified(*columns)
+    for column, unified_column in zip(columns, unified_columns, strict=True):
+        if len(set(unified_column)) < len(set(column)):
             return [list(column) for column in columns]
-    return written
+    return unified_columns
 
 
 def _shortest(number: str) -> str:
-    """A number without a fraction of zeros; 1.1 and 1.10 may be versions or sections."""
+    """Return a number without a fraction of zeros; 1.1 and 1.10 may be versions or sections."""
     whole, _, fraction = number.partition(".")
     if fraction.strip("0"):
         return number
@@ -144,6 +153,7 @@ def _shortest(number: str) -> str:
 
 
 def _pairs(layout: DataLayout, column: str) -> list[Pair]:
+    """Read pairs with the numbers of a column, ``label`` or ``score``."""
     source = str(layout.tables[TEST])
     rows = read_texts(layout, TEST, ("sentence1", "sentence2", column))
     written = [(line, value) for line, (*_, value) in rows]
@@ -152,36 +162,41 @@ def _pairs(layout: DataLayout, column: str) -> list[Pair]:
         raise DataFormatError(
             f"{source}: all {column}s are equal, so that nothing can be measured."
         )
-    return [
-        Pair(str(line), left, right, value)
-        for (line, (left, right, _)), value in zip(rows, gold, strict=True)
-    ]
+    pairs = []
+    for (line, (left, right, _)), value in zip(rows, gold, strict=True):
+        pairs.append(Pair(str(line), left, right, value))
+    return pairs
 
 
 def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """The labels of pairs as 1 and 0, from lines and values: of certain meaning, or with ``positive`` the one that is 1."""
-    (values,) = unified(_with_decimal_points(layout, [value for _, value in written], "labels"))
+    """Return the labels of pairs as 1 and 0, from their lines and values.
+
+    The label that ``positive`` names is 1 and all others are 0; without a name, labels must have a certain meaning.
+    """
+    values = [value for _, value in written]
+    values = unified(_with_decimal_points(layout, values, "labels"))[0]
     distinct = sorted(set(values))
-    ((positive,),) = unified([layout.positive])
+    positive = unified([layout.positive])[0][0]
     if positive in distinct:
         return [float(value == positive) for value in values]
-    known = {value: LABELS.get(value.lower()) for value in distinct}
-    unknown = [value for value, gold in known.items() if gold is None]
+
+    meanings = {value: LABELS.get(value.lower()) for value in distinct}
+    unknown = [value for value, meaning in meanings.items() if meaning is None]
     # Beside 0, -1 often stands for pairs without a label.
-    if known.keys() & {"0", "0.0"}:
-        unknown += sorted(known.keys() & {"-1", "-1.0"})
+    if meanings.keys() & {"0", "0.0"}:
+        unknown += sorted(meanings.keys() & {"-1", "-1.0"})
     # Of premises, 0 often stands for those that entail the hypothesis.
     is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
     if positive or unknown or (is_entailment and len(distinct) == 2):
         lines = [line for (line, _), value in zip(written, values, strict=True) if value in unknown]
         raise _uncertain_labels(layout, distinct, unknown, lines)
-    return [known[value] or 0.0 for value in values]
+    return [meanings[value] or 0.0 for value in values]
 
 
 def _uncertain_labels(
     layout: DataLayout, distinct: Sequence[str], unknown: Sequence[str], lines: Sequence[int]
 ) -> DataFormatError:
-    """The error for labels of which it is not certain which is the positive one.
+    """Return the error for labels of which it is not certain which is the positive one.
 
     Args:
         layout: of the data.
@@ -190,31 +205,32 @@ def _uncertain_labels(
         lines: of these.
     """
     source = str(layout.tables[TEST])
-    named = ", ".join(map(shown, distinct[:_NAMED])) + ", ..." * (len(distinct) > _NAMED)
-    if positive := layout.positive:
-        problem = f"{source}: no label is {shown(positive)}, the positive one."
-        return DataFormatError(problem, f"There are: {named}")
-    name_it = f"{layout.path}:positive=LABEL"
+    labels = ", ".join(map(shown, distinct[:_NAMED]))
+    if len(distinct) > _NAMED:
+        labels += ", ..."
+    if layout.positive:
+        problem = f"{source}: no label is {shown(layout.positive)}, the positive one."
+        return DataFormatError(problem, f"There are: {labels}")
+    option = f"{layout.path}:positive=LABEL"
     if len(distinct) == 2:
-        can_be_written = not without_texts() and not any({*label} & {*",:="} for label in distinct)
-        ways = (
-            [shlex.quote(f"{layout.path}:positive={label}") for label in distinct]
-            if can_be_written
-            else [name_it]
-        )
+        ways = [option]
+        # Commas, colons and equals signs separate options; texts of users may have to be hidden.
+        has_separators = any({*label} & {*",:="} for label in distinct)
+        if not without_texts() and not has_separators:
+            ways = [shlex.quote(f"{layout.path}:positive={label}") for label in distinct]
         return DataFormatError(
-            f"{source}: the labels are {named}, and it is not certain which is the positive one.",
+            f"{source}: the labels are {labels}, and it is not certain which is the positive one.",
             f"Name it: {' or '.join(ways)}",
         )
     if len(unknown) < len(distinct) or len(distinct) == 1:
         hint = (
-            f"If it is one of the labels, name the positive one; all others are negative: {name_it}"
+            f"If it is one of the labels, name the positive one; all others are negative: {option}"
         )
         problem = f"the label {shown(unknown[0])} is not 1 or 0"
         return line_error(source, lines[0], problem, hint)
     return DataFormatError(
-        f"{source} has {len(distinct)} labels, {named}, and pairs have two.",
-        f"Name the positive one; all others are negative: {name_it}",
+        f"{source} has {len(distinct)} labels, {labels}, and pairs have two.",
+        f"Name the positive one; all others are negative: {option}",
     )
 
 
@@ -223,7 +239,13 @@ _NAMED = 5
 
 
 def _with_decimal_points(layout: DataLayout, values: Sequence[str], what: str) -> list[str]:
-    """Numbers as computers write them, where all have decimal commas (0,5) or are whole; ``what`` they are, for a remark."""
+    """Return numbers with decimal points if they have decimal commas (0,5).
+
+    Args:
+        layout: of the data.
+        values: all values of a column.
+        what: noun of the values, for a remark.
+    """
     has_commas = any("," in value for value in values)
     if not has_commas or not _is_of_spreadsheet(layout.tables[TEST]):
         return list(values)
@@ -234,20 +256,21 @@ def _with_decimal_points(layout: DataLayout, values: Sequence[str], what: str) -
 
 
 def _is_of_spreadsheet(table: OwnTable) -> bool:
-    """Whether a spreadsheet, in which numbers may have decimal commas, may be its source: not if commas separate columns."""
+    """Return whether a spreadsheet may have written a table, with decimal commas; no if commas separate its columns."""
     if table.format == "csv":
         return separator_of(table.file) != ","
     return table.format in ("tsv", "xlsx")
 
 
 def _have_decimal_commas(values: Sequence[str]) -> bool:
-    """Whether all values are numbers with decimal commas, or whole; 1,000 may be a thousand."""
-    numbers = all(map(_DECIMAL_COMMA.fullmatch, values))
-    return numbers and any(len(value.partition(",")[2]) not in (0, 3) for value in values)
+    """Return whether all values are numbers with decimal commas, or whole; 1,000 may be a thousand."""
+    if not all(map(_DECIMAL_COMMA.fullmatch, values)):
+        return False
+    return any(len(value.partition(",")[2]) not in (0, 3) for value in values)
 
 
 def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """The scores of pairs, from lines and values."""
+    """Return the scores of pairs, from their lines and values."""
     values = _with_decimal_points(layout, [value for _, value in written], "scores")
     scores = []
     for (line, value), text in zip(written, values, strict=True):
@@ -260,77 +283,83 @@ def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
 
 
 def _number(text: str) -> float | None:
+    """Parse a finite number; ``None`` if the text is none."""
     try:
-        return (
-            value if isfinite(value := float(text)) and text.isascii() and "_" not in text else None
-        )
+        value = float(text)
     except ValueError:
         return None
+    # float also reads 1_000, and digits of other scripts.
+    is_plain = text.isascii() and "_" not in text
+    return value if is_plain and isfinite(value) else None
 
 
 def _triplets(layout: DataLayout, is_named: bool) -> list[Triplet]:
     """Read triplets; texts that look like lists are read only if the kind ``is_named``."""
     columns = TABLES["triplets"]
     rows = read_texts(layout, TEST, columns)
-    for line, texts in () if is_named else rows:
-        for text, column in zip(texts, columns, strict=True):
-            if is_list(text):
-                problem = (
-                    f"the column {layout.file_column(column)!r} holds a list, and texts before"
-                )
-                hint = f"{layout.path}:kind=reranking takes lists, and kind=triplets reads texts in brackets."
-                raise line_error(str(layout.tables[TEST]), line, problem, hint)
+    if not is_named:
+        for line, texts in rows:
+            for text, column in zip(texts, columns, strict=True):
+                if is_list(text):
+                    raise line_error(
+                        str(layout.tables[TEST]),
+                        line,
+                        f"the column {layout.file_column(column)!r} holds a list, and texts before",
+                        f"{layout.path}:kind=reranking takes lists, and kind=triplets reads texts in brackets.",
+                    )
     return [Triplet(str(line), *texts) for line, texts in rows]
 
 
 def _labelled(layout: DataLayout) -> list[Labelled]:
-    in_files = TRAIN in layout.tables
-    train_part, columns = TRAIN if in_files else TEST, TABLES["classification"]
-    train = (
-        read_texts(layout, train_part, columns, TRAIN) if in_files or layout.split_column else []
-    )
+    """Read texts with labels, those of the training split first."""
+    columns = TABLES["classification"]
+    has_training_file = TRAIN in layout.tables
+    train_part = TRAIN if has_training_file else TEST
+    train: list[tuple[int, list[str]]] = []
+    if has_training_file or layout.split_column:
+        train = read_texts(layout, train_part, columns, TRAIN)
     test = read_texts(layout, TEST, columns)
     train_labels, test_labels = unified(
-        *([label for _, (_, label) in rows] for rows in (train, test))
+        [label for _, (_, label) in train], [label for _, (_, label) in test]
     )
     if len(set(train_labels or test_labels)) < 2:
         raise DataFormatError(
             f"{layout.tables[train_part]}: all labels that are trained on are equal."
         )
-    prefix = "train " if in_files else ""
-    return [
-        *(
-            Labelled(f"{prefix}{line}", text, label, True)
-            for (line, (text, _)), label in zip(train, train_labels, strict=True)
-        ),
-        *(
-            Labelled(str(line), text, label, False)
-            for (line, (text, _)), label in zip(test, test_labels, strict=True)
-        ),
-    ]
+    # Two files have the same line numbers.
+    prefix = "train " if has_training_file else ""
+    items = []
+    for (line, (text, _)), label in zip(train, train_labels, strict=True):
+        items.append(Labelled(f"{prefix}{line}", text, label, train=True))
+    for (line, (text, _)), label in zip(test, test_labels, strict=True):
+        items.append(Labelled(str(line), text, label, train=False))
+    return items
 
 
 def _clustered(layout: DataLayout) -> list[Labelled]:
+    """Read texts with labels, all of them scored."""
     rows = read_texts(layout, TEST, TABLES["clustering"])
-    (labels,) = unified([label for _, (_, label) in rows])
-    return [
-        Labelled(str(line), text, label, False)
-        for (line, (text, _)), label in zip(rows, labels, strict=True)
-    ]
+    labels = unified([label for _, (_, label) in rows])[0]
+    items = []
+    for (line, (text, _)), label in zip(rows, labels, strict=True):
+        items.append(Labelled(str(line), text, label, train=False))
+    return items
 
 
 def _linked(layout: DataLayout) -> Linked:
-    names = read_texts(layout, "names", NAMES)
-    mentions = read_texts(layout, "mentions", MENTIONS)
-    ids, answers = unified_ids(
-        *([identity for _, (_, identity) in rows] for rows in (names, mentions))
+    """Read a dictionary of names, each with an id once, and mentions."""
+    name_rows = read_texts(layout, "names", NAMES)
+    mention_rows = read_texts(layout, "mentions", MENTIONS)
+    name_ids, gold_ids = unified_ids(
+        [name_id for _, (_, name_id) in name_rows], [gold_id for _, (_, gold_id) in mention_rows]
     )
-    known = ((name, identity) for (_, (name, _)), identity in zip(names, ids, strict=True))
-    asked = (
-        (str(line), mention, answer)
-        for (line, (mention, _)), answer in zip(mentions, answers, strict=True)
-    )
-    return Linked(tuple(dict.fromkeys(known)), tuple(asked))
+    names: dict[tuple[str, str], None] = {}
+    for (_, (name, _)), name_id in zip(name_rows, name_ids, strict=True):
+        names[name, name_id] = None
+    mentions = []
+    for (line, (mention, _)), gold_id in zip(mention_rows, gold_ids, strict=True):
+        mentions.append((str(line), mention, gold_id))
+    return Linked(tuple(names), tuple(mentions))
 
 
 _TASK_CLASSES: dict[str, Any] = {
