@@ -270,9 +270,8 @@ class Evaluation:
         """
         task = verdict.column
         row, first_row = self.leaderboard.table.rows_of(verdict)
-        seeds, first_seeds = common(
-            named_alike([self._seeds[row.key, task], self._seeds[first_row.key, task]])
-        )
+        items_of_both = [self._seeds[row.key, task], self._seeds[first_row.key, task]]
+        seeds, first_seeds = common(named_alike(items_of_both))
         # Encoders are evaluated with one seed.
         now = _with_answers(seeds[0])
         before = _with_answers(first_seeds[0])
@@ -296,10 +295,9 @@ class Evaluation:
                 predictions_now.get(item, ()),
             )
 
-        return Changes(
-            gained=[change(index) for index in order[:n] if gains[index] > 0],
-            lost=[change(index) for index in order[::-1][:n] if gains[index] < 0],
-        )
+        gained = [change(index) for index in order[:n] if gains[index] > 0]
+        lost = [change(index) for index in order[::-1][:n] if gains[index] < 0]
+        return Changes(gained, lost)
 
     def _predictions(self, spec: str, task: str, names: Mapping[str, str]) -> dict[str, Any]:
         """Return what a row predicted for each item, by the names in the data instead of hidden ones."""

@@ -45,19 +45,17 @@ def bm25_rankings(
     """
     names = in_order_of_ties(documents)
     rankings: list[Ranking] = []
-    for all_scores in _scores([documents[name] for name in names], queries.values(), language):
-        if all_scores is None:
+    for document_scores in _scores([documents[name] for name in names], queries.values(), language):
+        if document_scores is None:
             rankings.append({})
             continue
-        scores = all_scores[None]
+        scores = document_scores[None]
         rows = best_columns(scores, depth)
-        best = np.take_along_axis(scores, rows, axis=1)
-        order = np.argsort(-best, axis=1, kind="stable")
-        rows, best = (
-            np.take_along_axis(rows, order, axis=1),
-            np.take_along_axis(best, order, axis=1),
-        )
-        rankings += rankings_of(names, rows, best, least=0)
+        best_scores = np.take_along_axis(scores, rows, axis=1)
+        order = np.argsort(-best_scores, axis=1, kind="stable")
+        rows = np.take_along_axis(rows, order, axis=1)
+        best_scores = np.take_along_axis(best_scores, order, axis=1)
+        rankings += rankings_of(names, rows, best_scores, least=0)
     return rankings
 
 
@@ -72,12 +70,15 @@ def bm25_order(
     Words are weighted by all documents. ``language`` as for ``bm25_rankings``.
     """
     rows = {name: row for row, name in enumerate(documents)}
+    scores_of_queries = _scores(documents.values(), queries.values(), language)
     rankings: list[Ranking] = []
-    found = _scores(documents.values(), queries.values(), language)
-    for query, scores in zip(queries, found, strict=True):
+    for query, document_scores in zip(queries, scores_of_queries, strict=True):
         names = candidates[query]
-        own = np.zeros(len(names)) if scores is None else scores[[rows[name] for name in names]]
-        rankings.append(ranked(names, own))
+        if document_scores is None:
+            scores = np.zeros(len(names))
+        else:
+            scores = document_scores[[rows[name] for name in names]]
+        rankings.append(ranked(names, scores))
     return rankings
 
 
@@ -87,14 +88,15 @@ def _scores(
     """Yield the scores of all documents for each query; ``None`` for a query without words, or where no document has any."""
     import bm25s
 
-    words, words_of_queries = _words(documents, language), _words(queries, language)
-    if not any(words):
+    words_of_documents = _words(documents, language)
+    words_of_queries = _words(queries, language)
+    if not any(words_of_documents):
         yield from [None] * len(words_of_queries)
         return
     index = bm25s.BM25()
-    index.index(words, show_progress=False)
-    for query in words_of_queries:
-        yield index.get_scores(query) if query else None
+    index.index(words_of_documents, show_progress=False)
+    for words in words_of_queries:
+        yield index.get_scores(words) if words else None
 
 
 def _words(texts: Iterable[str], language: str) -> Any:

@@ -16,14 +16,16 @@ def read_texts(
     layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
 ) -> list[tuple[int, list[str]]]:
     """Return line numbers and values of the rows of a split; no value may be empty."""
-    source, rows = str(layout.tables[part]), []
+    source = str(layout.tables[part])
     names = [layout.file_column(column, part) for column in columns]
-    known: dict[str, str] = {}  # equal texts are one object: there may be millions of them
+    rows = []
+    # Equal texts are one object: there may be millions of them.
+    distinct_texts: dict[str, str] = {}
     for line, values in rows_of_split(layout, part, columns, split):
         texts = []
         for value, column, name in zip(values, columns, names, strict=True):
             text = _checked_text(value, column, name, source, line)
-            texts.append(known.setdefault(text, text))
+            texts.append(distinct_texts.setdefault(text, text))
         if texts == names:
             raise line_error(
                 source, line, "the names of the columns a second time", "Remove the line."
@@ -35,36 +37,38 @@ def read_texts(
 def rows_of_split(
     layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield line numbers and values of the rows of a split, or of all rows where no column says it.
+    """Yield line numbers and values of the rows of a split, or of all rows where no column names splits.
 
     Raises:
         DataFormatError: an unknown split, or no row of it, after the last row.
     """
-    source, is_empty = str(layout.tables[part]), True
-    by_column = part == TEST and bool(layout.split_column)
-    for line, values in layout.rows(part, [*columns, "split"] if by_column else columns):
-        if not by_column:
-            yield line, values
-        elif values[-1] == split:
-            yield line, values[:-1]
-        elif values[-1] not in SPLITS:
-            raise line_error(
-                source,
-                line,
-                f"the split {shown(str(values[-1]))} is none of {', '.join(SPLITS)}",
-                f"If the column is no split: {layout.path}:split={NO_SPLIT}",
-            )
-        else:
-            continue
+    source = str(layout.tables[part])
+    has_split_column = part == TEST and bool(layout.split_column)
+    if has_split_column:
+        columns = [*columns, "split"]
+    is_empty = True
+    for line, values in layout.rows(part, columns):
+        if has_split_column:
+            row_split = values[-1]
+            values = values[:-1]
+            if row_split != split:
+                if row_split not in SPLITS:
+                    raise line_error(
+                        source,
+                        line,
+                        f"the split {shown(str(row_split))} is none of {', '.join(SPLITS)}",
+                        f"If the column is no split: {layout.path}:split={NO_SPLIT}",
+                    )
+                continue
+        yield line, values
         is_empty = False
     if is_empty:
-        raise DataFormatError(
-            f"{source} has no rows{f' of the split {split}' if by_column else ''}."
-        )
+        of_split = f" of the split {split}" if has_split_column else ""
+        raise DataFormatError(f"{source} has no rows{of_split}.")
 
 
 def _checked_text(value: Any, column: str, name: str, source: str, line: int) -> str:
-    """A value as text, which only labels, scores and ids may be as numbers.
+    """Return a value as text, which only labels, scores and ids may be as numbers.
 
     Args:
         value: of a row.
@@ -73,7 +77,8 @@ def _checked_text(value: Any, column: str, name: str, source: str, line: int) ->
         source: the file, for messages.
         line: of the row.
     """
-    if value is None or value != value or not str(value).strip():
+    is_nan = value != value
+    if value is None or is_nan or not str(value).strip():
         raise line_error(source, line, f"the column {name!r} is empty")
     if column in ("label", "score", "id") and is_label(value):
         return label_text(value)

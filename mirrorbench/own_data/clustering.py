@@ -52,22 +52,24 @@ class Clustering(LabelledTexts):
 
     def summary(self, items: Sequence[Labelled]) -> str:
         """Return the numbers of texts and labels, and the remarks on them."""
-        counts = f"{self.count_items(len(items))}, {len({item.label for item in items}):,} labels"
+        n_labels = len({item.label for item in items})
+        counts = f"{self.count_items(len(items))}, {n_labels:,} labels"
         return "; ".join((counts, *self.remarks(items)))
 
     def score(self, items: Sequence[Labelled], vectors: Vectors, protocol: str) -> Scores:
         """Cluster with each seed, and compute the V-measure."""
         names, labels = np.unique([item.label for item in items], return_inverse=True)
         clusters = k_means(vectors(self.inputs(items)), len(names))
-        values = of_each_clustering(clusters, labels)
-        deviation = float(values.std(ddof=1))
+        v_measures = of_each_clustering(clusters, labels)
+        deviation = float(v_measures.std(ddof=1))
         seeds = f"seeds {SEEDS[0]} to {SEEDS[-1]}, which deviate by {deviation:.3f}"
-        first = clusters[:, 0]
-        found = names[labels_of_most(first, labels)]
+        # The clusters of the first seed stand for all where one label or cluster is shown.
+        first_clusters = clusters[:, 0]
+        found = names[labels_of_most(first_clusters, labels)]
         return Scores(
-            {"v_measure": float(values.mean()), "v_measure_std": deviation},
+            {"v_measure": float(v_measures.mean()), "v_measure_std": deviation},
             [item.id for item in items],
-            first.astype(np.float64),
+            first_clusters.astype(np.float64),
             labels.astype(np.float64),
             notes=(f"k-means with {len(names)} clusters, {seeds}",),
             extra={"clusters": clusters, "found": found[:, None]},

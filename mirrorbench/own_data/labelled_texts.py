@@ -39,33 +39,38 @@ class LabelledTexts(OwnData, TaskKind[Sequence[Labelled]]):
     ) -> list[str]:
         """Return the labels that were found for a text, with the right one."""
         right = next(text.label for text in items if text.id == item)
-        return [
-            f"* {label}" if label == right else f"  {label} (right: {right})"
-            for label in predictions
-        ]
+        lines = []
+        for label in predictions:
+            if label == right:
+                lines.append(f"* {label}")
+            else:
+                lines.append(f"  {label} (right: {right})")
+        return lines
 
     def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
         """Count texts with several labels, and name labels that differ in case alone."""
         remarks = list(super().remarks(items))
-        if several := _with_several_labels(items):
-            remarks.append(f"texts with several labels: {several:,}")
-        if like := differing_in_case(item.label for item in items):
-            remarks.append(f"labels that differ in case alone: {like}")
+        n_ambiguous = _n_with_several_labels(items)
+        if n_ambiguous:
+            remarks.append(f"texts with several labels: {n_ambiguous:,}")
+        alike = differing_in_case(item.label for item in items)
+        if alike:
+            remarks.append(f"labels that differ in case alone: {alike}")
         return remarks
 
 
-def _with_several_labels(items: Iterable[Labelled]) -> int:
-    """The number of texts that have several labels."""
+def _n_with_several_labels(items: Iterable[Labelled]) -> int:
+    """Return the number of texts that have several labels."""
     labels: dict[str, set[str]] = {}
     for item in items:
         labels.setdefault(item.text, set()).add(item.label)
-    return sum(len(found) > 1 for found in labels.values())
+    return sum(len(labels_of_text) > 1 for labels_of_text in labels.values())
 
 
 def differing_in_case(labels: Iterable[str]) -> str:
-    """Return the labels that are others but for case, such as ``'Food' and 'food'``; empty for none."""
+    """Return the labels that differ only in case, such as ``'Food' and 'food'``; empty for none."""
     spellings: dict[str, dict[str, None]] = {}
     for label in labels:
         spellings.setdefault(label.casefold(), {})[label] = None
-    like = [" and ".join(map(shown, group)) for group in spellings.values() if len(group) > 1]
-    return ", ".join(like)
+    alike = [" and ".join(map(shown, group)) for group in spellings.values() if len(group) > 1]
+    return ", ".join(alike)

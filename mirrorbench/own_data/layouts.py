@@ -384,9 +384,9 @@ def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLa
             names = _usual_columns(header, columns, collection.renamed, USUAL_CANDIDATES)
             # Names of lists come before those of single candidates.
             usual[TOP_RANKED] = {**names, **usual.get(TOP_RANKED, {})}
-    chosen: list[str] = []
+    chosen: tuple[str, ...] = ()
     if len(candidates) > 1 or table.name not in (TEST, TOP_RANKED):
-        chosen.append(f"candidates of {table.file.name}")
+        chosen = (f"candidates of {table.file.name}",)
     tables = {**collection.tables, TOP_RANKED: table}
     return replace(collection, kind="reranking", tables=tables, usual=usual, chosen=chosen)
 

@@ -57,17 +57,23 @@ def average_precision(scores: Any, gold: Any) -> float | None:
 
     Equal to scikit-learn's but many times as fast: comparing two encoders on n items computes it 2 n times.
     """
-    values, right = np.asarray(scores, np.float64), np.asarray(gold) == 1
-    n, n_right = len(values), int(np.count_nonzero(right))
-    if not 0 < n_right < n:
+    values = np.asarray(scores, np.float64)
+    is_positive = np.asarray(gold) == 1
+    n = len(values)
+    n_positive = int(np.count_nonzero(is_positive))
+    if not 0 < n_positive < n:
         return None
-    positive = np.sort(values[right])
+    positive = np.sort(values[is_positive])
+    negative = np.sort(values[~is_positive])
     # A stable sort merges two sorted runs in linear time, and puts a positive below a negative of its value.
-    order = np.argsort(np.concatenate([positive, np.sort(values[~right])]), kind="stable")
-    positions, first = np.flatnonzero(order < n_right), np.arange(n_right)
+    order = np.argsort(np.concatenate([positive, negative]), kind="stable")
+    positions = np.flatnonzero(order < n_positive)
+    # For each positive, the first positive that has its value: all of them are retrieved under one threshold.
+    first = np.arange(n_positive)
     first[1:] *= positive[1:] != positive[:-1]
-    first = np.maximum.accumulate(first)  # of the positives of one value
-    return float(np.mean((n_right - first) / (n - positions[first])))
+    first = np.maximum.accumulate(first)
+    precisions = (n_positive - first) / (n - positions[first])
+    return float(np.mean(precisions))
 
 
 def macro_f1(predicted: Any, gold: Any) -> float | None:
@@ -77,18 +83,20 @@ def macro_f1(predicted: Any, gold: Any) -> float | None:
     """
     if not len(gold):
         return None
-    both = np.concatenate([predicted, gold])
+    labels = np.concatenate([predicted, gold])
     # Numbers are counted as they are: finding those that occur takes most of the time.
-    codes = (
-        both.astype(np.intp) if both.dtype.kind == "f" else np.unique(both, return_inverse=True)[1]
-    )
-    answered, right = codes[: len(predicted)], codes[len(predicted) :]
+    if labels.dtype.kind == "f":
+        codes = labels.astype(np.intp)
+    else:
+        codes = np.unique(labels, return_inverse=True)[1]
+    predicted_codes = codes[: len(predicted)]
+    gold_codes = codes[len(predicted) :]
     size = codes.max() + 1
-    hits, in_all = (
-        np.bincount(right[answered == right], minlength=size),
-        np.bincount(codes, minlength=size),
-    )
-    return float(np.mean(2 * hits[in_all > 0] / in_all[in_all > 0]))
+    hits = np.bincount(gold_codes[predicted_codes == gold_codes], minlength=size)
+    # The number of items with a label, predicted and gold together, is the denominator of its F1.
+    totals = np.bincount(codes, minlength=size)
+    occurs = totals > 0
+    return float(np.mean(2 * hits[occurs] / totals[occurs]))
 
 
 def folds(
@@ -97,9 +105,8 @@ def folds(
     """Yield rows to fit on and rows to score, ``FOLDS`` times, stratified by label; a text is in one fold only."""
     from sklearn.model_selection import StratifiedGroupKFold
 
-    yield from StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0).split(
-        texts, labels, text_groups(texts)
-    )
+    splitter = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0)
+    yield from splitter.split(texts, labels, text_groups(texts))
 
 
 def dealt(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
@@ -112,7 +119,9 @@ def dealt(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
         labels: 1 or 0 of each item.
         groups: its group, a number from 0.
     """
-    n_items, n_positive = np.bincount(groups), np.bincount(groups, weights=labels)
+    n_items = np.bincount(groups)
+    n_positive = np.bincount(groups, weights=labels)
+    # Groups with the same numbers are dealt at random.
     chance = np.random.default_rng(0).random(len(n_items))
     order = np.lexsort((chance, n_items, n_positive))
     fold_of_group = np.empty(len(order), dtype=np.intp)
@@ -139,15 +148,17 @@ def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    numbers = {
-        text: number for number, text in enumerate(dict.fromkeys(chain.from_iterable(texts)))
-    }
-    n, size = len(texts), len(texts) + len(numbers)
-    # A graph of items and texts, since items that share a text would have an edge for each pair of them.
-    items = np.repeat(np.arange(n), list(map(len, texts)))
-    held = [n + numbers[text] for text in chain.from_iterable(texts)]
-    graph = coo_array((np.ones(len(items), dtype=np.int8), (items, held)), (size, size))
-    groups: NDArray[np.intp] = connected_components(graph, directed=False)[1][:n]
+    distinct_texts = dict.fromkeys(chain.from_iterable(texts))
+    n_items = len(texts)
+    # The nodes of the graph are items and texts, since items that share a text would have an edge for each pair of them.
+    nodes_of_texts = {text: node for node, text in enumerate(distinct_texts, start=n_items)}
+    n_nodes = n_items + len(distinct_texts)
+    item_ends = np.repeat(np.arange(n_items), list(map(len, texts)))
+    text_ends = [nodes_of_texts[text] for text in chain.from_iterable(texts)]
+    edges = np.ones(len(item_ends), dtype=np.int8)
+    graph = coo_array((edges, (item_ends, text_ends)), (n_nodes, n_nodes))
+    _, groups_of_nodes = connected_components(graph, directed=False)
+    groups: NDArray[np.intp] = groups_of_nodes[:n_items]
     return groups
 
 

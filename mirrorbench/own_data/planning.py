@@ -56,15 +56,11 @@ class Data(NamedTuple):
         """Read data by their names."""
         tasks = {name: plugins.tasks[name] for name in names}
         titles = Counter(task.title for task in tasks.values())
-        return {
-            name: cls(
-                name,
-                task,
-                task.load(store),
-                task.title if titles[task.title] == 1 else name,
-            )
-            for name, task in tasks.items()
-        }
+        data: dict[str, Data] = {}
+        for name, task in tasks.items():
+            title = task.title if titles[task.title] == 1 else name
+            data[name] = cls(name, task, task.load(store), title)
+        return data
 
     @property
     def corpus(self) -> GeneratedCorpus:
@@ -88,7 +84,8 @@ class Data(NamedTuple):
         from mirrorbench.reports.renderers import number
 
         metric = self.task.main_metric
-        if (least := self._reach(0.975, 0.8)) >= 1:
+        least = self._reach(0.975, 0.8)
+        if least >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
         more = f"of about {number(least)} and more; smaller ones need more items."
         return f"{self.title} can show differences in {metric} {more}"
@@ -99,55 +96,64 @@ class Data(NamedTuple):
         from mirrorbench.reports.renderers.verdicts import margin_words
 
         metric = self.task.main_metric
-        if metric in ("macro_f1", "v_measure"):  # those of own data that were not simulated
+        # The test of equality was not simulated for these measures.
+        if metric in ("macro_f1", "v_measure"):
             return f"{self.title}: whether encoders are equal is not tested for {metric}."
-        least = self._reach(0.975, 0.9)  # both one-sided tests succeed in .8 of cases
+        # Two one-sided tests that succeed in .9 of cases each succeed together in .8.
+        least = self._reach(0.975, 0.9)
         words = margin_words(margin)
         if least <= margin:
             return f"{self.title} can show that two usual encoders, equally good, are equal within {words}."
         line = f"{self.title} cannot show that two usual encoders, equally good, are equal within {words}"
-        return f"{line}, but within {number(least)}." if least < 1 else f"{line}, or at all."
+        if least < 1:
+            return f"{line}, but within {number(least)}."
+        return f"{line}, or at all."
 
     def _reach(self, level: float, power: float) -> float:
-        """The distance at which a one-sided test at ``1 - level`` succeeds with a power, for two usual encoders."""
+        """Return the distance at which a one-sided test at ``1 - level`` succeeds with a power, for two usual encoders."""
         from scipy.stats import t
 
         texts = self.task.texts(self.items)
-        n = (
-            len(texts)
-            if self.task.kind == "retrieval"
-            else len(set(text_groups(list(texts.values())).tolist()))
-        )
+        if self.task.kind == "retrieval":
+            n = len(texts)
+        else:
+            n = len(np.unique(text_groups(list(texts.values()))))
         if n < 2:
             return np.inf
-        return float(t.ppf([level, power], n - 1).sum() * SPREAD[self.task.main_metric] / n**0.5)
+        standard_errors = t.ppf([level, power], n - 1).sum()
+        return float(standard_errors * SPREAD[self.task.main_metric] / n**0.5)
 
 
 def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
     """Return the name of a path as a task: with a slash, and with options behind it, those of the path first."""
+    renames = []
     for column in columns:
         if column.count("=") != 1:
             raise UsageError(
                 f"--columns {column} is not COLUMN=NAME", "Such as --columns sentence1=question"
             )
-    renamed = (
-        "=".join((as_option(column), name))
-        for column, name in (pair.split("=") for pair in columns)
-    )
+        column_name, name_in_file = column.split("=")
+        renames.append(f"{as_option(column_name)}={name_in_file}")
     if set(path) & {",", ":"} and Path(path).expanduser().exists():
         raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
-    path, _, given = path.partition(":")
-    options = [*([given] if given else []), *([f"kind={kind}"] if kind else []), *renamed]
-    return path_name(path) + (f":{','.join(options)}" if options else "")
+    path, _, path_options = path.partition(":")
+    options = []
+    if path_options:
+        options.append(path_options)
+    if kind:
+        options.append(f"kind={kind}")
+    options += renames
+    name = path_name(path)
+    return f"{name}:{','.join(options)}" if options else name
 
 
 def without_repeats(names: Sequence[str]) -> list[str]:
     """Drop names of the same file or folder with the same options."""
-    first: dict[tuple[Path, str], str] = {}
+    first_names: dict[tuple[Path, str], str] = {}
     for name in names:
         path, _, options = name.partition(":")
-        first.setdefault((resolved(path), options), name)
-    return list(first.values())
+        first_names.setdefault((resolved(path), options), name)
+    return list(first_names.values())
 
 
 def encoder_rows(
@@ -166,20 +172,22 @@ def encoder_rows(
             row = encoder.spec
         else:
             row = untuned_row(as_spec(encoder), plugins, files)
-        same = [encoder for encoder, spec in rows.items() if _is_same(spec, row)]
-        if same:
-            first = same[0]
-            raise UsageError(f"{first} and {text} are the same encoder, {row}", "Name each once.")
+        for earlier_text, earlier_row in rows.items():
+            if _is_same(earlier_row, row):
+                raise UsageError(
+                    f"{earlier_text} and {text} are the same encoder, {row}", "Name each once."
+                )
         rows[text] = row
     return rows
 
 
-def _is_same(one: EncoderSpec, other: EncoderSpec) -> bool:
+def _is_same(first: EncoderSpec, second: EncoderSpec) -> bool:
     """Return whether two specs are equal, whatever the spelling of a directory."""
-    if not (one.is_path and other.is_path):
-        return one == other
-    alike = replace(one, backbone=other.backbone) == other
-    return alike and resolved(one.backbone) == resolved(other.backbone)
+    if not (first.is_path and second.is_path):
+        return first == second
+    if replace(first, backbone=second.backbone) != second:
+        return False
+    return resolved(first.backbone) == resolved(second.backbone)
 
 
 def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
@@ -220,11 +228,13 @@ def evaluation_plan(
     optional: list[EncoderSpec] = []
     for text, spec in encoders.items():
         names[spec] = text
-        for transformation, changed in transformed(spec).items() if baselines else ():
-            names[changed] = f"{text}, {transformation}"
-            optional.append(changed)
-    requests = [
-        Request(
+        if baselines:
+            for transformation, baseline in transformed(spec).items():
+                names[baseline] = f"{text}, {transformation}"
+                optional.append(baseline)
+    requests = []
+    for tested in data.values():
+        request = Request(
             tuple(names),
             (tested.name,),
             corpus=tested.corpus,
@@ -232,8 +242,7 @@ def evaluation_plan(
             objects=objects,
             names=names,
         )
-        for tested in data.values()
-    ]
+        requests.append(request)
     plan = make_plan(requests, plugins, folders, compute, reporter, fetch)
     for cell in plan.cells:
         tested = data[cell.task]
@@ -254,13 +263,13 @@ def overlaps(
 
     corpus: str | GeneratedCorpus = texts
     if isdir(texts):
-        (own,) = Data.read([data_name(texts, "", ())], plugins, store).values()
-        corpus = own.corpus
+        name = data_name(texts, "", ())
+        corpus = Data.read([name], plugins, store)[name].corpus
     found = corpus_overlap(corpus, list(data), plugins, store, reporter)
     return {
-        name: seen
-        for name, seen in zip(data, found.values(), strict=True)
-        if isinstance(seen, Contamination)
+        name: overlap
+        for name, overlap in zip(data, found.values(), strict=True)
+        if isinstance(overlap, Contamination)
     }
 
 
@@ -268,10 +277,12 @@ def overlap_lines(
     texts: str, seen: Mapping[str, Contamination], data: Mapping[str, Data]
 ) -> Iterator[str]:
     """Yield a line for each data with the share of items that hold a text of a file or folder; none without a name."""
-    for tested in data.values() if texts else ():
-        share = (
-            f"{seen[tested.name].to_json()['any_text']:.1%}" if tested.name in seen else "unknown"
-        )
+    if not texts:
+        return
+    for tested in data.values():
+        share = "unknown"
+        if tested.name in seen:
+            share = f"{seen[tested.name].to_json()['any_text']:.1%}"
         yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
 
 
@@ -285,16 +296,17 @@ def encoder_lines(
         labels: labels of the encoders by spec; transformations of their vectors read the same texts.
         data: the data by name.
     """
-    said: set[tuple[str, str]] = set()
+    described: set[tuple[str, str]] = set()
     for result in results:
         row = (result.spec, result.task)
-        if result.spec not in labels or row in said:
+        if result.spec not in labels or row in described:
             continue
-        said.add(row)
-        tested, counts = data[result.task], result.encoder
-        where = f"{labels[result.spec]} on {tested.title}"
-        if "truncation" in counts:
-            yield f"{where}: {Truncation.of_json(counts['truncation']).sentence}"
-        if "unknown_words" in counts:
-            unknown = UnknownWords.of_json(counts["unknown_words"])
-            yield f"{where}: {unknown.sentence(tested.task.items_name)}"
+        described.add(row)
+        tested = data[result.task]
+        place = f"{labels[result.spec]} on {tested.title}"
+        if "truncation" in result.encoder:
+            truncation = Truncation.of_json(result.encoder["truncation"])
+            yield f"{place}: {truncation.sentence}"
+        if "unknown_words" in result.encoder:
+            unknown = UnknownWords.of_json(result.encoder["unknown_words"])
+            yield f"{place}: {unknown.sentence(tested.task.items_name)}"

@@ -56,12 +56,14 @@ class RankingTask(OwnData, TaskKind[Collection]):
 
     def retrieved(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
         """Return the first documents."""
-        right = items.judged[item]
-        return [
-            f"{'*' if right.get(name, 0) > 0 else ' '} {name}: {items.documents[name]}"
-            for name in predictions
-            if name
-        ]
+        grades = items.judged[item]
+        lines = []
+        for name in predictions:
+            # A ranking of fewer documents is stored with empty names.
+            if name:
+                mark = "*" if grades.get(name, 0) > 0 else " "
+                lines.append(f"{mark} {name}: {items.documents[name]}")
+        return lines
 
     @property
     def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
@@ -74,11 +76,15 @@ class RankingTask(OwnData, TaskKind[Collection]):
     def written(self, items: Collection) -> str:
         """Return texts, judgements and candidates as text, for the checksum."""
         judged = {query: sorted(grades.items()) for query, grades in items.judged.items()}
-        own = sorted(items.documents_too)
-        parts: tuple[object, ...] = dict(items.documents), dict(items.queries), judged, own
+        parts: list[object] = [
+            dict(items.documents),
+            dict(items.queries),
+            judged,
+            sorted(items.documents_too),
+        ]
         if items.candidates:
-            parts += ({query: sorted(names) for query, names in items.candidates.items()},)
-        return repr(parts)
+            parts.append({query: sorted(names) for query, names in items.candidates.items()})
+        return repr(tuple(parts))
 
     def first(self, items: Collection, limit: int) -> Collection:
         """Return the first queries, with all documents."""
@@ -93,8 +99,8 @@ class RankingTask(OwnData, TaskKind[Collection]):
     def place(self, items: Collection, text: str) -> str:
         """Return the id of the query or the document that has a text."""
         for part, texts in (("query", items.queries), ("document", items.documents)):
-            for name, own in texts.items():
-                if own == text:
+            for name, text_of_name in texts.items():
+                if text_of_name == text:
                     return f"{part} {name}"
         return ""
 
@@ -104,13 +110,12 @@ class RankingTask(OwnData, TaskKind[Collection]):
 
     def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
         """Return the groups of each query, by its text and its relevant documents."""
-        relevant = {
-            query: [f"document {name}" for name, grade in grades.items() if grade > 0]
-            for query, grades in items.judged.items()
-        }
-        return resampling_groups(
-            {query: (text, *relevant[query]) for query, text in items.queries.items()}
-        )
+        texts: dict[str, tuple[str, ...]] = {}
+        for query, text in items.queries.items():
+            grades = items.judged[query]
+            relevant = [f"document {name}" for name, grade in grades.items() if grade > 0]
+            texts[query] = (text, *relevant)
+        return resampling_groups(texts)
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
         """Rank the documents of each query, and measure the rankings."""
@@ -120,18 +125,23 @@ class RankingTask(OwnData, TaskKind[Collection]):
         if has_bm25:
             rankings["bm25_"] = items.bm25
             rankings["fused_"] = fuse(by_vectors, items.bm25, ties=items.ties)
+
+        # The measures of all queries, by name with the prefix of their system.
         measured: dict[str, NDArray[np.float64]] = {}
-        for system, of_system in rankings.items():
-            of_each = measure(items.judged, of_system)
-            measured |= {f"{system}{name}": of_each[name] for name in self.measures}
+        for prefix, system_rankings in rankings.items():
+            system_measures = measure(items.judged, system_rankings)
+            for name in self.measures:
+                measured[f"{prefix}{name}"] = system_measures[name]
         main = measured.pop(self.main_metric)
-        means = {name: float(values.mean()) for name, values in measured.items()}
+        metrics: dict[str, float | None] = {self.main_metric: float(main.mean())}
+        for name, values in measured.items():
+            metrics[name] = float(values.mean())
         found = np.array([_first_names(ranking) for ranking in by_vectors])
         return Scores(
-            {self.main_metric: float(main.mean()), **means},
+            metrics,
             list(items.judged),
             main,
-            np.zeros(len(items.judged)),
+            np.zeros(len(main)),
             notes=() if has_bm25 else (NO_BM25,),
             extra={**measured, "found": found},
         )
@@ -156,10 +166,12 @@ class Retrieval(RankingTask):
     def rankings(self, items: Collection, vectors: Vectors) -> list[Ranking]:
         """Search all documents for each query."""
         names = in_order_of_ties(items.documents)
-        documents = vectors(_with_role("document", {n: items.documents[n] for n in names}))
+        texts = {name: items.documents[name] for name in names}
+        documents = vectors(_with_role("document", texts))
         queries = vectors(_with_role("query", items.queries))
-        found = rankings_of(names, *search(queries, documents, DEPTH + 1))
-        return items.without_queries(found)
+        # One more than DEPTH, since the query itself may be among them.
+        rows, cosines = search(queries, documents, DEPTH + 1)
+        return items.without_queries(rankings_of(names, rows, cosines))
 
 
 class Reranking(RankingTask):
@@ -190,29 +202,29 @@ class Reranking(RankingTask):
 
     def rankings(self, items: Collection, vectors: Vectors) -> list[Ranking]:
         """Rank the candidates of each query."""
-        found: list[Ranking] = []
+        rankings: list[Ranking] = []
         for query, text in items.queries.items():
             names = items.candidates[query]
             if items.by_pairs:
                 scores = vectors(_pairs(items, query))[:, 0]
             else:
                 texts = {name: items.documents[name] for name in names}
-                candidates = unit(vectors(_with_role("document", texts)))
-                asked = unit(vectors([TextInput(text, role="query")]))
+                candidate_vectors = unit(vectors(_with_role("document", texts)))
+                query_vectors = unit(vectors([TextInput(text, role="query")]))
                 # Equal vectors have equal cosines only after float64 is rounded to float32.
-                scores = (candidates @ asked[0]).astype(np.float32)
-            found.append(ranked(names, scores))
-        return found
+                scores = (candidate_vectors @ query_vectors[0]).astype(np.float32)
+            rankings.append(ranked(names, scores))
+        return rankings
 
 
 def _pairs(items: Collection, query: str) -> list[TextInput]:
-    """The pairs of a query with each of its candidates."""
+    """Return the pairs of a query with each of its candidates."""
     text = items.queries[query]
     return [TextInput(text, second=items.documents[name]) for name in items.candidates[query]]
 
 
 def _first_names(ranking: Ranking) -> list[str]:
-    """The names that are stored of a ranking; empty ones where it has fewer."""
+    """Return the names that are stored of a ranking; empty ones where it has fewer."""
     names = list(ranking)[:STORED_PREDICTIONS]
     return names + [""] * (STORED_PREDICTIONS - len(names))
 

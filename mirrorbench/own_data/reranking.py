@@ -152,11 +152,12 @@ def _collection(
         queries_by_id[query_id] = query.text
         judged[query_id] = {names[text]: grade for text, grade in query.grades.items()}
         candidates[query_id] = tuple(names[text] for text in query.in_order_of_ties)
+    notes = [f"{description}: {n:,}" for description, n in counts.items() if n]
     return Collection(
         documents={name: text for text, name in names.items()},
         queries=queries_by_id,
         judged=judged,
-        notes=tuple(f"{description}: {n:,}" for description, n in counts.items() if n),
+        notes=tuple(notes),
         language=language,
         candidates=candidates,
     )
@@ -200,13 +201,14 @@ def _of_collection(layout: DataLayout, collection: Collection) -> Collection:
 
     queries = {query: text for query, text in collection.queries.items() if query in candidates}
     judged = {query: collection.judged[query] for query in queries}
+    ranked_names = dict.fromkeys(chain.from_iterable(candidates.values()))
+    documents = {name: collection.documents[name] for name in ranked_names}
     notes = _notes_on_candidates(
         judged, candidates, len(collection.queries), list(unknown_documents)
     )
-    ranked_documents = dict.fromkeys(chain.from_iterable(candidates.values()))
     return replace(
         collection,
-        documents={name: collection.documents[name] for name in ranked_documents},
+        documents=documents,
         queries=queries,
         judged=judged,
         documents_too=collection.documents_too & queries.keys(),

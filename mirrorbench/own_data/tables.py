@@ -38,8 +38,10 @@ class OwnTable:
     files: tuple[Path, ...]
 
     def __str__(self) -> str:
-        more = len(self.files) - 1
-        return str(self.files[0]) if not more else f"{self.files[0]} (and {more} more)"
+        n_more = len(self.files) - 1
+        if not n_more:
+            return str(self.files[0])
+        return f"{self.files[0]} (and {n_more} more)"
 
     @property
     def file(self) -> Path:
@@ -82,22 +84,32 @@ class OwnTable:
         Raises:
             DataFormatError: a line has another number of fields than the first.
         """
-        lines = (line.strip() for file in self.files for line in stream_lines(file))
-        numbered = ((number, line) for number, line in enumerate(lines, start=1) if line)
-        mark, width = None, 0
-        for number, line in numbered:
-            if not width and "\t" in line:
-                mark = "\t"
-            fields = line.split(mark) if self.format != "csv" else self._fields_of_csv(line, number)
-            width = width or len(fields)
-            if len(fields) != width:
-                problem = f"{len(fields)} columns, where the first line has {width}"
+        is_csv = self.format == "csv"
+        separator = None
+        n_columns = 0
+        lines = (line for file in self.files for line in stream_lines(file))
+        for number, line in enumerate(lines, start=1):
+            line = line.strip()
+            if not line:
+                continue
+            is_first = n_columns == 0
+            if is_first and "\t" in line:
+                separator = "\t"
+            if is_csv:
+                fields = self._fields_of_csv(line, number)
+            else:
+                fields = line.split(separator)
+            if is_first:
+                n_columns = len(fields)
+            if len(fields) != n_columns:
+                problem = f"{len(fields)} columns, where the first line has {n_columns}"
                 raise line_error(str(self), number, problem)
             yield number, fields
 
     def _fields_of_csv(self, line: str, number: int) -> list[str]:
+        """Split a line of CSV, whose number is for messages."""
         try:
-            (fields,) = csv.reader([line], delimiter=self._separator)
+            fields = next(csv.reader([line], delimiter=self._separator))
         except csv.Error as error:
             raise line_error(str(self), number, f"not CSV: {error}") from None
         return [field.strip() for field in fields]
@@ -109,12 +121,14 @@ class OwnTable:
     def _rows(
         self, columns: Sequence[str], note: Callable[[str], None], named: bool
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        before = number = 0
+        """Yield line numbers, counted on from file to file, and the values of columns."""
+        n_before = 0
+        number = 0
         for file in self.files:
             for line, values in read_rows(str(file), columns, note, named, self.format):
-                number = before + line
+                number = n_before + line
                 yield number, values
-            before = number
+            n_before = number
 
 
 def tables_in(path: Path, but: Sequence[str] = ()) -> dict[str, OwnTable]:
@@ -137,43 +151,46 @@ def tables_in(path: Path, but: Sequence[str] = ()) -> dict[str, OwnTable]:
 
 
 def _table_files(folder: Path, but: Sequence[str]) -> list[Path]:
-    """The files of a folder that are tables by their endings, without macOS' beside them (``._test.tsv``).
+    """Return the files of a folder that are tables by their endings, without macOS' beside them (``._test.tsv``).
 
-    Where there is none, those of text are that are tables by their first line (SICK's); beside others they are notes.
+    If there is none, return those of text that are tables by their first line (SICK's); beside others they are notes.
     """
     files = [
         file
         for file in files_in(folder)
         if not file.name.startswith("._") and stem(file) not in but
     ]
-    unread = (PLAIN_TEXT, *(_WHOLE_FILES if archive_of(folder) else ()))
-    return [file for file in files if format_of(file.name) not in unread] or [
-        file for file in files if table_format(file) not in unread
-    ]
+    unread_formats = {PLAIN_TEXT}
+    if archive_of(folder):
+        unread_formats.update(_WHOLE_FILES)
+    tables = [file for file in files if format_of(file.name) not in unread_formats]
+    if tables:
+        return tables
+    return [file for file in files if table_format(file) not in unread_formats]
 
 
 def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
     """Return the table of each file, of several where they are its shards, in the order of the files."""
-    shards: dict[str, list[Path]] = {}
+    files_by_name: dict[str, list[Path]] = {}
     for file in files:
         _, dot, endings = file.name.partition(".")
-        shards.setdefault(f"{stem(file)}{dot}{endings}", []).append(file)
+        files_by_name.setdefault(f"{stem(file)}{dot}{endings}", []).append(file)
     tables = []
-    for name, own in shards.items():
-        matches = [_SHARD.search(file.name.partition(".")[0]) for file in own]
+    for name, shards in files_by_name.items():
+        matches = [_SHARD.search(file.name.partition(".")[0]) for file in shards]
         numbers = [int(match[1]) for match in matches if match]
-        if numbers and numbers != list(range(shards_of(own[0]))):
-            named = ", ".join(file.name for file in own)
-            problem = f"{own[0].parent} does not hold each shard of {name} once, but {named}"
+        if numbers and numbers != list(range(shards_of(shards[0]))):
+            present = ", ".join(file.name for file in shards)
+            problem = f"{shards[0].parent} does not hold each shard of {name} once, but {present}"
             raise UsageError(problem, "Each holds a part of the rows: fetch the others.")
-        tables.append(OwnTable(tuple(own)))
+        tables.append(OwnTable(tuple(shards)))
     return tables
 
 
 def shards_of(file: Path) -> int:
-    """Return of how many shards a file is one by its name; 1 for any other."""
-    number = _SHARD.search(file.name.partition(".")[0])
-    return int(number[2]) if number else 1
+    """Return the number of shards of a table, one of which is a file by its name; 1 for any other."""
+    match = _SHARD.search(file.name.partition(".")[0])
+    return int(match[2]) if match else 1
 
 
 def table_format(file: Path) -> str:
@@ -185,7 +202,7 @@ def table_format(file: Path) -> str:
 
 
 def _first_line(file: Path) -> bytes:
-    """The bytes of the first line of a file, as far as they are among the first 64 KiB."""
+    """Return the first line of a file, as far as it is among the first 64 KiB."""
     with opened(file) as stream:
         return stream.read(1 << 16).partition(b"\n")[0]
 
@@ -196,6 +213,7 @@ def stem(file: Path) -> str:
 
 
 def _columns_of(file: Path) -> list[str]:
+    """Read the names of a file's columns; empty for a file without lines."""
     file_format = table_format(file)
     if file_format == "parquet":
         parquet, arrow = pyarrow()
@@ -208,4 +226,5 @@ def _columns_of(file: Path) -> list[str]:
         return table_header(file, file_format)
     if file_format == "xlsx":
         return sheet_header(file)
-    return next((list(row) for _, row in json_objects(str(file))), [])
+    _, first_row = next(json_objects(str(file)), (0, {}))
+    return list(first_row)

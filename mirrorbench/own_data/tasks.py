@@ -387,7 +387,7 @@ class Linking(OwnData, TaskKind[Linked]):
         ranks = np.where(is_right.any(axis=1), is_right.argmax(axis=1) + 1.0, np.inf)
         hits = (ranks <= 1).astype(np.float64)
         return Scores(
-            {f"accuracy@{k}": float((ranks <= k).mean()) for k in (1, 5)},
+            {"accuracy@1": float(hits.mean()), "accuracy@5": float((ranks <= 5).mean())},
             [item_id for item_id, *_ in items.mentions],
             hits,
             np.ones(len(hits)),
