@@ -88,7 +88,7 @@ class OwnItems:
 
     Attributes:
         by_result: the items by cell id.
-        beside: those of other rows, by spec and task: ``BM25``, and fusions with it.
+        beside: the items of rows without a result of their own, by spec and task: ``BM25``, and fusions with it.
         predictions: what was predicted for each item, by spec and task.
     """
 

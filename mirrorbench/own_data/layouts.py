@@ -41,7 +41,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 """Columns of each kind that is one table."""
 NOT_BY_COLUMNS = ("clustering", "reranking")
-"""Kinds that are not recognised by their columns, which are those of others too."""
+"""Kinds that are not recognised by their columns, which other kinds have too."""
 NAMES = ("name", "id")
 """Columns of the dictionary of ``linking``."""
 MENTIONS = ("mention", "id")
@@ -91,18 +91,18 @@ USUAL_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "queries": {"_id": ("id", "query_id", "qid", "topic_id"), "text": ("query", "question")},
 }
-"""The same of documents and queries."""
+"""Other usual names of columns of documents and queries."""
 USUAL_JUDGEMENTS: dict[str, tuple[str, ...]] = {
     "query-id": ("query_id", "qid", "topic_id", "topic"),
     "corpus-id": ("corpus_id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
     "score": ("relevance", "rel", "grade", "label"),
 }
-"""The same of judgements."""
+"""Other usual names of columns of judgements."""
 USUAL_CANDIDATES: dict[str, tuple[str, ...]] = {
     **USUAL_JUDGEMENTS,
     "corpus-ids": ("corpus_ids", "doc_ids", "docids", "document_ids", "pids", "passage_ids"),
 }
-"""The same of candidates."""
+"""Other usual names of columns of candidates."""
 _TEXTS = {
     name
     for column in ("sentence1", "sentence2", "anchor", "positive", "negative", "text")
@@ -113,7 +113,7 @@ KINDS = ("retrieval", *TABLES, "linking")
 TRAIN = "train"
 TEST = "test"
 NO_SPLIT = "none"
-"""Value of the option ``split`` that says that a column of this name is none."""
+"""Value of the option ``split`` that says that the column ``split`` does not name splits."""
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
 """Values of a column ``split``; rows of the last four are not read."""
 

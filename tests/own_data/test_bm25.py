@@ -48,7 +48,7 @@ def test_bm25_and_rank_fusion_equal_their_formulas() -> None:
     assert [next(iter(ranking)) for ranking in both] == ["b", "c"]
 
 
-def test_documents_with_equal_scores_are_in_the_order_of_ties() -> None:
+def test_equal_bm25_scores_are_ordered_by_descending_ids() -> None:
     documents = {f"d{n}": "a cat" for n in range(9)} | {"e": "cat cat"}
     (ranking,) = bm25_rankings(documents, {"q": "cat"}, "en", 4)
     assert list(ranking) == ["e", "d8", "d7", "d6"]
@@ -66,7 +66,7 @@ def test_documents_with_equal_scores_are_in_the_order_of_ties() -> None:
         ("plain words", "plain words"),
     ],
 )
-def test_scripts_without_spaces_are_read_by_pairs_of_characters(text: str, words: str) -> None:
+def test_scripts_without_spaces_become_pairs_of_characters(text: str, words: str) -> None:
     assert with_spaces(text).split() == words.split()
     assert is_unspaced(text) == (text != words)
 

@@ -144,7 +144,7 @@ def test_data_are_read_once_until_they_change(plugins: Plugins, tmp_path: Path) 
     assert task.identity(data) == task.identity_of(items, data)
 
 
-def test_change_in_the_middle_of_reading_is_an_error(
+def test_change_while_rows_are_read_is_refused(
     plugins: Plugins, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "a.csv"

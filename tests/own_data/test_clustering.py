@@ -52,7 +52,7 @@ def test_labels_that_make_no_clusters_are_refused(
         task_and_scores(plugins, f"{path}:kind=clustering")
 
 
-def test_the_label_of_most_items_of_a_cluster_is_theirs() -> None:
+def test_items_get_the_commonest_label_of_their_cluster() -> None:
     clusters, labels = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 2, 0])
     assert labels_of_most(clusters, labels).tolist() == [1, 1, 1, 0, 0]
 

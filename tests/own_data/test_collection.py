@@ -46,7 +46,7 @@ def read(plugins: Plugins, folder: Path) -> Collection:
     return items
 
 
-def test_query_that_is_a_document_does_not_find_itself(
+def test_query_among_the_documents_never_finds_itself(
     collection: Written, plugins: Plugins
 ) -> None:
     """By text, or title and text, but for white space; an id alone may be the same by chance."""
@@ -72,7 +72,7 @@ def test_query_that_is_a_document_does_not_find_itself(
     assert task.version == 2
 
 
-def test_few_documents_are_found_beside_a_query_that_is_one(
+def test_missing_predictions_of_small_collections_are_empty(
     collection: Written, plugins: Plugins
 ) -> None:
     documents = [("a", "", "cats sleep"), ("b", "", "dogs bark"), ("c", "", "birds sing")]
@@ -131,9 +131,7 @@ def test_contradicting_judgements_are_refused(collection: Written, plugins: Plug
         read(plugins, folder)
 
 
-def test_collection_without_common_words_has_no_row_of_bm25(
-    collection: Written, plugins: Plugins
-) -> None:
+def test_bm25_has_no_row_without_common_words(collection: Written, plugins: Plugins) -> None:
     folder = collection([("a", "", "cats"), ("b", "", "dogs")], {"q": "pets"}, "q\ta\t1\n")
     _, scores = task_and_scores(plugins, str(folder))
     assert not [name for name in scores.metrics if name.startswith(("bm25_", "fused_"))]
@@ -147,7 +145,7 @@ def test_reading_by_pairs_of_characters_is_said(collection: Written, plugins: Pl
     assert scores.notes == ("BM25 reads scripts without spaces by pairs of characters",)
 
 
-def test_judgements_may_be_compressed_and_lie_beside_files_of_macos(
+def test_compressed_judgements_are_read_beside_files_of_macos(
     collection: Written, plugins: Plugins
 ) -> None:
     folder = collection([("a", "", "x"), ("b", "", "y")], {"q": "x"}, "q\ta\t1\n")

@@ -29,7 +29,7 @@ def test_size_of_a_vector_follows_from_its_numbers(
     )
 
 
-def test_speed_is_that_of_this_run_and_texts_are_those_of_all_data() -> None:
+def test_speed_covers_this_run_and_texts_all_data() -> None:
     def result(task: str, cut: int, speed: float | None) -> object:
         counts = {"truncation": {"cut": cut}} if cut else {}
         cost = {"encoding": {"texts_per_second": speed}} if speed else {}

@@ -95,7 +95,7 @@ def test_usual_names_of_columns_are_recognised_and_said(
     assert " read as " in remark
 
 
-def test_names_of_a_kind_and_of_the_user_come_before_usual_ones(write: Write) -> None:
+def test_exact_and_given_names_precede_usual_ones(write: Write) -> None:
     columns = {key: ["1", "2"] for key in ("text1", "text2", "similarity", "label", "mine")}
     path = Path(write("a.csv", columns))
     named = find_layout(path, "similarity", {"score": "mine"})
@@ -122,7 +122,7 @@ def test_uncertain_columns_are_not_recognised(write: Write, columns: tuple[str, 
         find_layout(Path(write("a.csv", {key: ["1", "2"] for key in columns})), "", {})
 
 
-def test_split_in_files_stays_beside_a_column_that_is_none(
+def test_option_split_none_keeps_the_split_by_files(
     plugins: Plugins, write: Write, tmp_path: Path
 ) -> None:
     for split in ("train", "test"):
@@ -132,7 +132,7 @@ def test_split_in_files_stays_beside_a_column_that_is_none(
     assert sum(item.train for item in items) == 40
 
 
-def test_shard_of_the_hub_is_the_split_in_its_name(write: Write, tmp_path: Path) -> None:
+def test_split_is_recognised_in_names_of_shards(write: Write, tmp_path: Path) -> None:
     columns = {"text": TEXTS, "label": ["x", "y"] * 20}
     for split in ("train", "test"):
         write(f"data/{split}-00000-of-00001.parquet", columns)
@@ -143,7 +143,7 @@ def test_shard_of_the_hub_is_the_split_in_its_name(write: Write, tmp_path: Path)
     }
 
 
-def test_split_may_be_a_word_in_the_name_of_a_file(write: Write, tmp_path: Path) -> None:
+def test_split_is_recognised_within_file_names(write: Write, tmp_path: Path) -> None:
     """``SICK_test_annotated.txt``, ``sts-train.csv``; which file is scored is said."""
     columns = {"text": TEXTS, "label": ["x", "y"] * 20}
     for name in ("my_train", "my-dev", "my_test_2", "latest"):

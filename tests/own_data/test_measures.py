@@ -59,7 +59,7 @@ def test_items_with_shared_texts_form_one_group() -> None:
     assert resampling_groups(fewer := {item: texts[item] for item in "abcde"}) == fewer
 
 
-def test_groups_are_dealt_to_folds_with_equal_shares_of_labels() -> None:
+def test_dealt_folds_have_equal_shares_of_labels() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(400), rng.integers(1, 4, size=400))
     labels = (rng.random(len(groups)) < 0.2).astype(int)

@@ -25,7 +25,7 @@ def test_blockwise_search_equals_a_full_sort(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("block", [7, 64, 1000])
-def test_equal_documents_are_found_in_the_order_of_their_rows(
+def test_equal_documents_are_found_in_row_order(
     block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Few different vectors, so that the last of those found has many equals, within a block and beyond."""
@@ -46,7 +46,7 @@ def test_columns_of_the_highest_scores() -> None:
     assert best_columns(scores, 9).tolist() == [[0, 1, 2, 3, 4, 5]] * 3
 
 
-def test_fused_documents_with_equal_sums_are_in_the_order_of_ties() -> None:
+def test_equal_fused_scores_are_ordered_by_descending_ids() -> None:
     first, second = {"a": 3.0, "b": 2.0, "c": 1.0}, {"b": 9.0, "a": 8.0, "d": 7.0}
     assert list(fuse([first], [second])[0]) == ["b", "a", "d", "c"]
 
@@ -56,7 +56,9 @@ def test_measures_equal_pytrec_eval_and_naive_loops(seed: int) -> None:
     """Rankings of scores with many ties, grades below 0 and above 1, missing documents, and an id with a NUL."""
     rng = random.Random(seed)
     names = [*(f"d{n}" for n in range(38)), "d", "d\0"]
-    judged, found, ranks = {}, [], {}
+    judged = {}
+    found = []
+    ranks = {}
     for n in range(30):
         grades = {name: rng.choice([-1, 0, 0, 1, 2, 7]) for name in rng.sample([*names, "x"], 9)}
         judged[f"q{n}"] = grades | {rng.choice(names): 1}
@@ -65,17 +67,16 @@ def test_measures_equal_pytrec_eval_and_naive_loops(seed: int) -> None:
         found.append({name: scores[name] for name in order})
         ranks[f"q{n}"] = {name: len(order) - place for place, name in enumerate(order)}
     measures = {"ndcg_cut.10", "map", "recall.10,100"}
-    written = {
-        name: name.replace("\0", "-") for name in [*names, "x"]
-    }  # pytrec_eval ends ids there
-    of_judged, of_ranks = (
-        {
-            query: {written[name]: value for name, value in own.items()}
-            for query, own in all_.items()
-        }
-        for all_ in (judged, ranks)
-    )
-    expected = pytrec_eval.RelevanceEvaluator(of_judged, measures).evaluate(of_ranks)
+
+    def without_nul(by_query: dict[str, dict[str, int]]) -> dict[str, dict[str, int]]:
+        """Replace NUL in ids of documents, where pytrec_eval cuts them."""
+        written = {}
+        for query, values in by_query.items():
+            written[query] = {name.replace("\0", "-"): value for name, value in values.items()}
+        return written
+
+    evaluator = pytrec_eval.RelevanceEvaluator(without_nul(judged), measures)
+    expected = evaluator.evaluate(without_nul(ranks))
     measured = measure(judged, found)
     for row, (query, grades) in enumerate(judged.items()):
         for name, key in (

@@ -47,19 +47,20 @@ def write_rows(path: Path, rows: Sequence[Mapping[str, Any]], **names: str) -> s
 
 def expected(rows: Sequence[Mapping[str, Any]]) -> dict[str, float]:
     """The measures of cosines by pytrec_eval."""
-    relevant, run = dict[str, dict[str, int]](), dict[str, dict[str, float]]()
+    relevant: dict[str, dict[str, int]] = {}
+    run: dict[str, dict[str, float]] = {}
     for number, row in enumerate(rows):
         texts = [*row["positive"], *row["negative"]]
         scores = cosines([row["query"]], texts)[0]
         relevant[str(number)] = {text: int(text in row["positive"]) for text in texts}
         run[str(number)] = dict(zip(texts, map(float, scores), strict=True))
     names = {"ndcg_cut.10", "map", "recip_rank"}
-    found = pytrec_eval.RelevanceEvaluator(relevant, names).evaluate(run)
-    reciprocal = [own["recip_rank"] for own in found.values()]
+    measures = list(pytrec_eval.RelevanceEvaluator(relevant, names).evaluate(run).values())
+    reciprocal_ranks = [values["recip_rank"] for values in measures]
     return {
-        "ndcg_at_10": np.mean([own["ndcg_cut_10"] for own in found.values()]),
-        "map": np.mean([own["map"] for own in found.values()]),
-        "mrr_at_10": np.mean([value if value >= 0.1 else 0 for value in reciprocal]),
+        "ndcg_at_10": np.mean([values["ndcg_cut_10"] for values in measures]),
+        "map": np.mean([values["map"] for values in measures]),
+        "mrr_at_10": np.mean([value if value >= 0.1 else 0 for value in reciprocal_ranks]),
     }
 
 
@@ -192,10 +193,10 @@ def test_candidate_files_are_named_or_refused(plugins: Plugins, tmp_path: Path) 
     with pytest.raises(UsageError, match=r"candidates in top_ranked.pkl are not read"):
         plugins.tasks[str(folder)].load(DataStore(tmp_path))
     (folder / "top_ranked_bm25.txt").write_text("x")
-    (folder / "top_ranked_bm25.jsonl").write_text(FORMS["top_ranked.jsonl"])
+    (folder / "top_ranked_bm25.jsonl").write_text(candidate_lines("top_ranked.jsonl"))
     _, scores = task_and_scores(plugins, f"{folder}/")
     assert "candidates of top_ranked_bm25.jsonl" in scores.notes
-    (folder / "top_ranked_other.jsonl").write_text(FORMS["top_ranked.jsonl"])
+    (folder / "top_ranked_other.jsonl").write_text(candidate_lines("top_ranked.jsonl"))
     with pytest.raises(UsageError, match="has several files of candidates"):
         plugins.tasks[f"{folder}/."].load(DataStore(tmp_path))
 
@@ -211,29 +212,27 @@ CANDIDATES = {f"q{n}": [f"d{m}" for m in range(n, n + 8)] for n in range(3)} | {
     "q3": ["d9", "gone"]
 }
 FORMS = {
-    "top_ranked.jsonl": "".join(
-        json.dumps({"query-id": query, "corpus-ids": names}) + "\n"
-        for query, names in CANDIDATES.items()
-    ),
-    "top_ranked/test.tsv": "query_id\tdoc_id\n"
-    + "".join(f"{query}\t{name}\n" for query, names in CANDIDATES.items() for name in names),
-    "top_ranked.txt": "".join(
-        f"{query} Q0 {name} {rank} {9 - rank} bm25\n"
-        for query, names in CANDIDATES.items()
-        for rank, name in enumerate(names)
-    ),
-    "top_ranked.run": "".join(
-        f"{query}\tQ0\t{name}\t{rank}\t{9 - rank}\tbm25\n"
-        for query, names in CANDIDATES.items()
-        for rank, name in enumerate(names)
-    ),
-    "top_ranked/test.csv": "".join(
-        f"{query};{name}\n" for query, names in CANDIDATES.items() for name in names
-    ),
-    "top_ranked.csv": "".join(
-        f'"{query}","{name}"\n' for query, names in CANDIDATES.items() for name in names
-    ),
+    "top_ranked.jsonl": '{{"query-id": "{query}", "corpus-ids": {names}}}',
+    "top_ranked/test.tsv": "{query}\t{name}",
+    "top_ranked.txt": "{query} Q0 {name} {rank} {score} bm25",
+    "top_ranked.run": "{query}\tQ0\t{name}\t{rank}\t{score}\tbm25",
+    "top_ranked/test.csv": "{query};{name}",
+    "top_ranked.csv": '"{query}","{name}"',
 }
+"""Files of candidates, and the form of their lines."""
+
+
+def candidate_lines(file_name: str) -> str:
+    """Return the candidates as lines of a file; JSON lines hold all candidates of a query."""
+    form = FORMS[file_name]
+    lines = ["query_id\tdoc_id"] if file_name == "top_ranked/test.tsv" else []
+    for query, names in CANDIDATES.items():
+        if file_name.endswith(".jsonl"):
+            lines.append(form.format(query=query, names=json.dumps(names)))
+        else:
+            for rank, name in enumerate(names):
+                lines.append(form.format(query=query, name=name, rank=rank, score=9 - rank))
+    return "\n".join(lines) + "\n"
 
 
 @pytest.mark.parametrize("name", FORMS)
@@ -248,7 +247,7 @@ def test_candidates_of_a_collection_are_ranked(plugins: Plugins, tmp_path: Path,
     folder = Path(write_collection(tmp_path / "own", lines))
     assert plugins.tasks[str(folder)].kind == "retrieval"
     (folder / name).parent.mkdir(exist_ok=True)
-    (folder / name).write_text(FORMS[name])
+    (folder / name).write_text(candidate_lines(name))
     task, scores = task_and_scores(plugins, f"{folder}/")
     texts = {
         f"d{n}": " ".join(filter(None, [f"title {n}", "" if n == 3 else OTHERS[n]]))

@@ -12,9 +12,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.own_data.tables import OwnTable, tables_in
 
 
-def test_shards_of_the_hub_are_one_table_whose_rows_are_counted_on(
-    write: Write, tmp_path: Path
-) -> None:
+def test_shards_are_one_table_with_continuous_line_numbers(write: Write, tmp_path: Path) -> None:
     for shard, texts in enumerate((["a", "b"], ["c"], ["d"])):
         write(f"data/test-{shard:05}-of-00003.parquet", {"text": texts})
     write("data/train-00000-of-00001-0123456789abcdef.parquet", {"text": ["x"]})
@@ -29,7 +27,7 @@ def test_shards_of_the_hub_are_one_table_whose_rows_are_counted_on(
         tables_in(tmp_path)
 
 
-def test_text_with_tabs_is_a_table_where_there_is_no_other(write: Write, tmp_path: Path) -> None:
+def test_text_with_tabs_is_a_table_if_alone(write: Write, tmp_path: Path) -> None:
     (tmp_path / "README.txt").write_bytes(b"caf\xe9\tnote\n")
     assert list(tables_in(tmp_path)) == ["README"]
     write("mine.csv", {"text": ["a"]})
@@ -44,9 +42,7 @@ def test_table_in_two_formats_is_refused(write: Write, tmp_path: Path) -> None:
     assert tables_in(tmp_path, but="test") == {}
 
 
-def test_tables_of_an_archive_are_those_that_are_read_line_by_line(
-    write: Write, tmp_path: Path
-) -> None:
+def test_parquet_files_in_archives_are_not_tables(write: Write, tmp_path: Path) -> None:
     path = tmp_path / "a.zip"
     with zipfile.ZipFile(path, "w") as archive:
         for ending in ("csv", "parquet"):

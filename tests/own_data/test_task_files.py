@@ -196,7 +196,7 @@ def test_labels_of_premises_are_uncertain(plugins: Plugins, write: Write) -> Non
     assert labels_of(plugins, f"{path}:positive=0") == [1, 0, 1]
 
 
-def test_decimal_commas_are_read_where_all_scores_have_them(plugins: Plugins, write: Write) -> None:
+def test_decimal_commas_are_read_if_all_scores_agree(plugins: Plugins, write: Write) -> None:
     columns = {"sentence1": TEXTS[:3], "sentence2": OTHERS[:3]}
     path = write("a.tsv", {**columns, "score": ["4,5", "3", "2,25"]})
     task = plugins.tasks[path]
@@ -218,14 +218,14 @@ def test_labels_may_have_decimal_commas(plugins: Plugins, write: Write) -> None:
     assert labels_of(plugins, write("a.tsv", columns)) == [1, 0, 1]
 
 
-def test_ratings_of_label_studio_in_a_table_are_scores(plugins: Plugins, write: Write) -> None:
+def test_label_studio_ratings_are_read_as_scores(plugins: Plugins, write: Write) -> None:
     ratings = [f'[{{"rating":{n}}}]' for n in (5, 4, 0)]
     added = {name: [1, 2, 3] for name in ("annotation_id", "annotator", "id", "lead_time")}
     columns = {"text1": TEXTS[:3], "text2": OTHERS[:3], "rating": ratings, **added}
     assert labels_of(plugins, write("a.csv", columns)) == [5, 4, 0]
 
 
-def test_columns_may_be_numbers_where_no_row_names_them(plugins: Plugins, tmp_path: Path) -> None:
+def test_columns_without_a_header_are_read_by_number(plugins: Plugins, tmp_path: Path) -> None:
     """As in the files of STS-B, which are separated by tabs, hold bare quotation marks and have rows of several widths."""
     path = tmp_path / "sts.csv"
     path.write_text('x\t1\t5.0\ta, "b"\tc\nx\t2\t1.5\t"d\te, f\tlicence\tsource\nx\t3\t2.0\tg\th\n')

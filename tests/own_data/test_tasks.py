@@ -40,53 +40,54 @@ def test_rated_pairs_are_scored_in_every_format(plugins: Plugins, write: Write, 
 
 
 def test_pair_threshold_is_fitted_on_disjoint_texts(plugins: Plugins, write: Write) -> None:
-    labels = [n % 3 == 0 for n in range(80)]
-    path = write(
-        "a.csv",
-        {"sentence1": [*TEXTS, *TEXTS], "sentence2": [*OTHERS, *TEXTS[::-1]], "label": labels},
-    )
+    left = [*TEXTS, *TEXTS]
+    right = [*OTHERS, *TEXTS[::-1]]
+    gold = np.array([n % 3 == 0 for n in range(80)])
+    path = write("a.csv", {"sentence1": left, "sentence2": right, "label": gold.tolist()})
     _, scores = task_and_scores(plugins, f"{path}:metric=accuracy")
+
+    values = np.diag(cosines(left, right))
+    hits = np.zeros(80)
     groups = [min(n % 40, 39 - n % 40) for n in range(80)]
-    values, gold, hits = (
-        np.diag(cosines([*TEXTS, *TEXTS], [*OTHERS, *TEXTS[::-1]])),
-        np.array(labels),
-        np.zeros(80),
-    )
-    for rows, held in StratifiedGroupKFold(5, shuffle=True, random_state=0).split(
-        values, gold, groups
-    ):
-        right = {cut: np.mean((values[rows] > cut) == gold[rows]) for cut in [-2, *values[rows]]}
-        best = max(cut for cut in right if right[cut] == max(right.values()))
-        hits[held] = (values[held] > best) == gold[held]
-    assert scores.metrics["accuracy"] == pytest.approx(
-        hits.mean(), abs=1 / 40
-    )  # the cut is midway between two cosines
+    splitter = StratifiedGroupKFold(5, shuffle=True, random_state=0)
+    for fitted, scored in splitter.split(values, gold, groups):
+        accuracies = {}
+        for cut in [-2, *values[fitted]]:
+            accuracies[cut] = np.mean((values[fitted] > cut) == gold[fitted])
+        highest = max(accuracies.values())
+        best = max(cut for cut, accuracy in accuracies.items() if accuracy == highest)
+        hits[scored] = (values[scored] > best) == gold[scored]
+    # The threshold of the task is midway between two cosines.
+    assert scores.metrics["accuracy"] == pytest.approx(hits.mean(), abs=1 / 40)
+
+
+def test_pair_accuracy_refuses_too_few_texts(plugins: Plugins, write: Write) -> None:
+    columns = {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2}
+    path = write("a.csv", columns)
     with pytest.raises(DataFormatError, match="each label needs 5 different texts, and '0' has 1"):
-        task_and_scores(
-            plugins,
-            write("b.csv", {"sentence1": ["a"] * 4, "sentence2": list("bcde"), "label": [0, 1] * 2})
-            + ":metric=accuracy",
-        )
+        task_and_scores(plugins, f"{path}:metric=accuracy")
 
 
-def test_decisions_on_pairs_are_those_of_thresholds_chosen_on_others(
-    plugins: Plugins, write: Write
-) -> None:
+def test_pair_decisions_use_thresholds_from_other_folds(plugins: Plugins, write: Write) -> None:
     labels = [int(n % 3 == 0) for n in range(40)]
     columns = {"sentence1": TEXTS, "sentence2": OTHERS, "label": labels}
     _, scores = task_and_scores(plugins, write("a.csv", columns))
-    values, gold = np.diag(cosines(TEXTS, OTHERS)), np.array(labels)
+    values = np.diag(cosines(TEXTS, OTHERS))
+    gold = np.array(labels)
 
     def best(rows: np.ndarray) -> float:
-        by_f1 = {cut: f1_score(gold[rows], values[rows] > cut) for cut in [-2, *values[rows]]}
-        return max(cut for cut in by_f1 if by_f1[cut] == max(by_f1.values()))
+        f1_by_cut = {cut: f1_score(gold[rows], values[rows] > cut) for cut in [-2, *values[rows]]}
+        highest = max(f1_by_cut.values())
+        return max(cut for cut, f1 in f1_by_cut.items() if f1 == highest)
 
-    predicted, fold = np.zeros(40, int), dealt(gold, np.arange(40))
+    predicted = np.zeros(40, int)
+    fold = dealt(gold, np.arange(40))
     for number in range(5):
-        held = fold == number
-        highest = best(np.flatnonzero(~held))
-        nearest = min(values[~held][values[~held] > highest])
-        predicted[held] = values[held] > ((highest + nearest) / 2 if highest > -2 else nearest)
+        scored = fold == number
+        cut = best(np.flatnonzero(~scored))
+        next_value = min(values[~scored][values[~scored] > cut])
+        threshold = (cut + next_value) / 2 if cut > -2 else next_value
+        predicted[scored] = values[scored] > threshold
     expected = precision_recall_fscore_support(gold, predicted, average="binary")
     found = [scores.metrics[name] for name in ("precision", "recall", "f1")]
     assert found == pytest.approx(expected[:3])
@@ -111,9 +112,7 @@ def test_triplets_of_the_test_split_are_scored(plugins: Plugins, write: Write) -
     assert (scores.metrics["accuracy"], len(scores.ids)) == (np.mean(hits), 20)
 
 
-def test_ids_of_mentions_and_names_that_do_not_meet_are_shown(
-    plugins: Plugins, write: Write
-) -> None:
+def test_disjoint_ids_of_mentions_and_names_are_shown(plugins: Plugins, write: Write) -> None:
     folder = Path(write("data/dictionary.csv", {"name": ["a", "b"], "id": ["C1", "C2"]})).parent
     write("data/mentions.csv", {"mention": ["c"], "id": ["MESH:1"]})
     with pytest.raises(DataFormatError, match="the first have 'MESH:1' and 'C1'"):
@@ -149,19 +148,25 @@ def test_retrieval_measures_equal_independent_computations(
         "no query has a word of a document, so BM25 has no row",
     )
     documents = [f"title {n} {OTHERS[n]}" if n != 3 else "title 3" for n in range(40)]
-    table, gold = cosines(TEXTS[:3], documents), np.zeros((3, 40))
+    gold = np.zeros((3, 40))
     for query, document, grade in ((0, 1, 2), (0, 7, 1), (1, 3, 1), (2, 5, 3)):
         gold[query, document] = grade
-    pairs = list(zip(table, gold, strict=True))
-    ranks = [sorted(1 + (row > row[d]).sum() for d in np.flatnonzero(own)) for row, own in pairs]
-    expected = {
-        # trec_eval's gain is the grade, as scikit-learn's is.
-        "ndcg_at_10": np.mean([ndcg_score([own], [row], k=10) for row, own in pairs]),
-        "map": np.mean([np.mean([(i + 1) / r for i, r in enumerate(row)]) for row in ranks]),
-        "mrr_at_10": np.mean([1 / row[0] if row[0] <= 10 else 0 for row in ranks]),
-        "recall_at_10": np.mean([np.mean([r <= 10 for r in row]) for row in ranks]),
-        "recall_at_100": 1.0,
-    }
+    measures: list[dict[str, float]] = []
+    for scores_of_query, grades in zip(cosines(TEXTS[:3], documents), gold, strict=True):
+        relevant = np.flatnonzero(grades)
+        ranks = sorted(1 + (scores_of_query > scores_of_query[row]).sum() for row in relevant)
+        precisions = [n / rank for n, rank in enumerate(ranks, start=1)]
+        measures.append(
+            {
+                # trec_eval's gain is the grade, as scikit-learn's is.
+                "ndcg_at_10": ndcg_score([grades], [scores_of_query], k=10),
+                "map": np.mean(precisions),
+                "mrr_at_10": 1 / ranks[0] if ranks[0] <= 10 else 0,
+                "recall_at_10": np.mean([rank <= 10 for rank in ranks]),
+                "recall_at_100": 1.0,
+            }
+        )
+    expected = {name: np.mean([values[name] for values in measures]) for name in measures[0]}
     assert {name: scores.metrics[name] for name in expected} == pytest.approx(expected)
     items = task.load(DataStore(Path("nowhere")))
     assert len(set(task.shared(items).values())) == 3
