@@ -85,7 +85,7 @@ def bm25_order(
 def _scores(
     documents: Iterable[str], queries: Iterable[str], language: str
 ) -> Iterator[NDArray[Any] | None]:
-    """Yield the scores of all documents for each query; ``None`` for a query without words, or where no document has any."""
+    """Yield the scores of all documents for each query; ``None`` if the query or all documents have no words."""
     import bm25s
 
     words_of_documents = _words(documents, language)

@@ -95,8 +95,8 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
     """Read a collection; title and text of a document are joined by a space.
 
     Raises:
-        DataFormatError: an id occurs twice, a query has no text, a grade is no whole number, two judgements of a document
-            contradict each other, or no query has a relevant document.
+        DataFormatError: an id occurs twice, a query has no text, a grade is not a whole number, two judgements of a
+            document contradict each other, or no query has a relevant document.
     """
     queries = _queries(layout)
     documents, documents_too = _documents(layout, queries)
@@ -198,7 +198,7 @@ def _judgements(
 
 
 def known_id(identity: str, texts: Mapping[str, str]) -> str:
-    """Return an id of a query or document; ``1`` for ``1.0``, as floats are written, if only ``1`` is among the texts."""
+    """Return an id of a query or document; ``1`` for ``1.0``, a written float, if only ``1`` is among the texts."""
     if identity in texts:
         return identity
     match = _FLOAT.fullmatch(identity)
@@ -208,9 +208,10 @@ def known_id(identity: str, texts: Mapping[str, str]) -> str:
 
 
 def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
-    """Return line, and query, document and grade of each judgement, by column names or in TREC's order without a header.
+    """Return line, and query, document and grade of each judgement, by column names or in TREC's order.
 
-    TREC has a column between query and document that says nothing; some files leave it out.
+    Files without a header are in TREC's order. TREC has a column between query and document that says nothing; some
+    files leave it out.
     """
     table = layout.tables[QRELS]
     if table.format not in (PLAIN_TEXT, "tsv", "csv"):
@@ -335,7 +336,10 @@ def _entries(layout: DataLayout, part: str) -> Iterator[_Entry]:
 def _rows_of_texts(
     layout: DataLayout, part: str, columns: Sequence[str]
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Return line and values of queries or documents; TSV of two columns without a header, as MS MARCO's, is id and text."""
+    """Return line and values of queries or documents.
+
+    TSV of two columns without a header, as MS MARCO's, is read as id and text.
+    """
     table = layout.tables[part]
     if table.format == "tsv":
         header = table.columns()

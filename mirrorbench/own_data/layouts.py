@@ -12,8 +12,8 @@
 ``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
 =================  ==========================================================================================
 
-A table is CSV, TSV, JSON (also ``.gz``) or Parquet. Other usual names of its columns are recognised (``USUAL``). Its split
-is the column ``split``, or in a folder the name of the file (``train.csv``, ``test.csv``).
+A table is CSV, TSV, JSON (also ``.gz``) or Parquet. Other usual names of its columns are recognised (``USUAL``). Its
+split is the column ``split``, or in a folder the name of the file (``train.csv``, ``test.csv``).
 """
 
 from __future__ import annotations
@@ -127,7 +127,10 @@ class DataLayout:
     kind: str
     tables: Mapping[str, OwnTable]
     renamed: Mapping[str, str]
-    """Names of columns in the tables, by option, if they differ; ``positive`` of pairs is a label, and ``split`` may be ``NO_SPLIT``."""
+    """Names of columns in the tables, by option, if they differ.
+
+    ``positive`` of pairs is a label, and ``split`` may be ``NO_SPLIT``.
+    """
     usual: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """Other usual names of columns in the tables, by part and column."""
     chosen: Sequence[str] = ()
@@ -282,7 +285,7 @@ def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable |
 
 
 def _tables_named(path: Path, name: str) -> list[OwnTable]:
-    """Return the tables in the folder ``name`` and those beside it that bear the name, in the order of ``_rank_of_split``."""
+    """Return the tables in the folder ``name``, and those beside it that bear the name, by ``_rank_of_split``."""
     files = list(files_in(path / name))
     files += [file for file in files_in(path) if file.name.startswith(name)]
     tables = whole_tables([file for file in files if _is_table_named(file, name)])
@@ -290,7 +293,7 @@ def _tables_named(path: Path, name: str) -> list[OwnTable]:
 
 
 def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
-    """Return a sort key that prefers tables of the test split, then of no split, then without other words in their name."""
+    """Return a sort key that prefers tables of the test split, then of no split, then without other words."""
     splits = _splits_in(table.file)
     words = {*re.split(r"[-_. ]", table.file.name.partition(".")[0])}
     # The name of a shard has other words: its number.
@@ -302,7 +305,7 @@ _WORDS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
 
 
 def _is_table_named(file: Path, name: str) -> bool:
-    """Return whether a file is a table by its ending, or text that is called ``name`` or after a split, as TREC's files are."""
+    """Return whether a file is a table by its ending, or text that is called ``name`` or after a split (TREC)."""
     if file.name.startswith("."):
         return False
     ending = file.name.lower().removesuffix(".gz")

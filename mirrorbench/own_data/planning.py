@@ -91,7 +91,7 @@ class Data(NamedTuple):
         return f"{self.title} can show differences in {metric} {more}"
 
     def can_show_equality(self, margin: float) -> str:
-        """Return whether these items show with a power of .8 that two usual, equally good encoders are equal, as a line."""
+        """Return, as a line, whether these items can show (power .8) that two usual, equally good encoders are equal."""
         from mirrorbench.reports.renderers import number
         from mirrorbench.reports.renderers.verdicts import margin_words
 
@@ -110,7 +110,7 @@ class Data(NamedTuple):
         return f"{line}, or at all."
 
     def _reach(self, level: float, power: float) -> float:
-        """Return the distance at which a one-sided test at ``1 - level`` succeeds with a power, for two usual encoders."""
+        """Return the distance of two usual encoders at which a one-sided test at ``1 - level`` has this power."""
         from scipy.stats import t
 
         texts = self.task.texts(self.items)
@@ -258,7 +258,7 @@ def overlaps(
     store: DataStore,
     reporter: Reporter,
 ) -> dict[str, Contamination]:
-    """Return the overlap of each data, by name, with the texts of a file or folder; those without known texts are left out."""
+    """Return the overlap of each data, by name, with the texts of a file or folder, if their texts are known."""
     from mirrorbench.runs.corpus_overlap import corpus_overlap
 
     corpus: str | GeneratedCorpus = texts

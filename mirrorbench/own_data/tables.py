@@ -78,7 +78,7 @@ class OwnTable:
     def unnamed_rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield line and fields of a text table without a header; blank lines are left out.
 
-        Fields of CSV are separated as ``separator_of`` says, with quotation marks; others by tabs where the first line has
+        Fields of CSV are separated as ``separator_of`` says, with quotation marks; others by tabs if the first line has
         any, else by white space.
 
         Raises:
@@ -132,9 +132,9 @@ class OwnTable:
 
 
 def tables_in(path: Path, but: Sequence[str] = ()) -> dict[str, OwnTable]:
-    """Return the tables of a folder or archive ``but`` those of some names, or the table that a file is, by name without endings.
+    """Return the tables of a folder or archive, or the table that a file is, by name without endings.
 
-    A folder without tables may have them in a folder ``data``, as on the hub.
+    Tables of the names ``but`` are left out. A folder without tables may have them in a folder ``data``, as on the hub.
     """
     if path.is_file() and archive_of(path) is None:
         return {} if table_format(path) == PLAIN_TEXT else {stem(path): OwnTable((path,))}
@@ -194,7 +194,7 @@ def shards_of(file: Path) -> int:
 
 
 def table_format(file: Path) -> str:
-    """Return the format of a file by its name; text whose first line has tabs is a table of them, as Excel writes it."""
+    """Return the format of a file by its name; text whose first line has tabs is ``tsv``, as Excel writes it."""
     is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
     if is_text and b"\t" in _first_line(file):
         return "tsv"

@@ -160,9 +160,9 @@ class Pairs(Rated):
 
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); if it is the main metric,
     also ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a
-    text are in one fold. ``threshold`` is that of the cosine with the best F1 on all pairs; ``precision``, ``recall`` and
-    ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out where there
-    are not five groups of pairs of each label that share no text.
+    text are in one fold. ``threshold`` is that of the cosine with the best F1 on all pairs; ``precision``, ``recall``
+    and ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out unless
+    each label has five groups of pairs that share no text with each other.
     """
 
     kind = "pairs"
