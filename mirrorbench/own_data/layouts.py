@@ -295,7 +295,7 @@ def _tables_named(path: Path, name: str) -> list[OwnTable]:
 def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
     """Return a sort key that prefers tables of the test split, then of no split, then without other words."""
     splits = _splits_in(table.file)
-    words = {*re.split(r"[-_. ]", table.file.name.partition(".")[0])}
+    words = set(_words_of(table.file.name.partition(".")[0]))
     # The name of a shard has other words: its number.
     has_other_words = not words <= {*splits, *_WORDS_OF_NAMES} and shards_of(table.file) <= 1
     return (TEST not in splits, bool(splits), has_other_words)
@@ -317,7 +317,12 @@ def _is_table_named(file: Path, name: str) -> bool:
 
 def _splits_in(file: Path) -> set[str]:
     """Return the splits that the name of a file holds: ``sts-dev.csv``, ``qrels.test.tsv``."""
-    return {*re.split(r"[-_. ]", file.name.lower())} & {*SPLITS}
+    return set(_words_of(file.name)) & set(SPLITS)
+
+
+def _words_of(name: str) -> list[str]:
+    """Return the words of a file's name in lower case: ``my-Train.csv`` has ``my``, ``train`` and ``csv``."""
+    return re.split(r"[-_. ]", name.lower())
 
 
 def _retrieval(
@@ -445,13 +450,23 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
 
 def _check_names(path: Path, train: OwnTable, test: OwnTable) -> None:
     """Refuse tables whose names differ before or behind the word for their split: they may be of two data sets."""
-    train_prefix, _, train_suffix = train.name.lower().partition(TRAIN)
-    test_prefix, _, test_suffix = test.name.lower().partition(TEST)
-    if train_prefix != test_prefix or train_suffix not in ("", test_suffix):
+    words_before_train, words_after_train = _words_around(train.name, TRAIN)
+    words_before_test, words_after_test = _words_around(test.name, TEST)
+    are_alike = words_before_train == words_before_test
+    if not are_alike or words_after_train not in ([], words_after_test):
         raise UsageError(
             f"{path}: it is not certain that {train.file.name} is trained on for {test.file.name}",
             "Name them alike: train and test, or my-train and my-test.",
         )
+
+
+def _words_around(name: str, split: str) -> tuple[list[str], list[str]]:
+    """Return the words of a table's name before and behind the word for its split; all are before it without one."""
+    words = _words_of(name)
+    if split not in words:
+        return words, []
+    index = words.index(split)
+    return words[:index], words[index + 1 :]
 
 
 def _labelled_table(

@@ -67,7 +67,7 @@ def _of_table(layout: DataLayout, language: str) -> Collection:
     for column_cells in zip(*(values[1:] for _, values in rows), strict=True):
         has_written_lists.append(table.format in _WITHOUT_LISTS or _are_lists(column_cells))
 
-    queries: dict[str, _Query] = {}
+    queries: dict[int | str, _Query] = {}
     n_joined_rows = 0
     n_repeated_candidates = 0
     for line, (query_cell, *cells) in rows:
@@ -75,8 +75,8 @@ def _of_table(layout: DataLayout, language: str) -> Collection:
         lists = []
         for cell, written in zip(cells, has_written_lists, strict=True):
             lists.append(is_list(cell) and (written or not isinstance(cell, str)))
-        # A row with a list is a query of its own; rows of single texts are joined by their query.
-        key = f"line {line}" if any(lists) else text
+        # A row with a list is a query by itself; rows of single texts are joined by their query.
+        key = line if any(lists) else text
         if key in queries:
             n_joined_rows += 1
         query = queries.setdefault(key, _Query(text, line))

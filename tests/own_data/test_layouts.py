@@ -174,6 +174,15 @@ def test_split_is_recognised_within_file_names(write: Write, tmp_path: Path) -> 
                 find_layout(tmp_path / f"{train}{test}", "", {})
 
 
+def test_split_is_a_whole_word_in_any_case(write: Write, tmp_path: Path) -> None:
+    for name in ("contest-Train", "contest-Test"):
+        write(f"data/{name}.csv", {"text": TEXTS, "label": ["x", "y"] * 20})
+    layout = find_layout(tmp_path / "data", "", {})
+    assert layout is not None
+    assert layout.tables["train"].name == "contest-Train"
+    assert layout.tables["test"].name == "contest-Test"
+
+
 def test_one_of_several_shards_is_said(write: Write) -> None:
     path = write("test-00000-of-00003.csv", {"text": TEXTS, "label": ["x", "y"] * 20})
     layout = find_layout(Path(path), "", {})
