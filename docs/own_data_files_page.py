@@ -1,4 +1,4 @@
-"""The page ``own_data_files.md``: files of own data that are read, and names of their columns, from the code."""
+"""Build the page ``own_data_files.md``: supported files of own data, and their column names, from the code."""
 
 from __future__ import annotations
 
@@ -6,25 +6,27 @@ from collections.abc import Iterator, Mapping, Sequence
 
 FILES = """# Files of own data
 
-Files that [`evaluate`, `run`](own_data.md), `tune` and `encode` read. What is decided in reading is said; what is not certain
-is refused with the option that decides it.
+This page lists the files that [`evaluate`, `run`](own_data.md), `tune` and `encode` read. If reading a file involves a choice,
+the output says which was made. If the choice is uncertain, the file is refused, and the message names the option to set.
 
-| file | read |
+| file | how it is read |
 |---|---|
-| `.csv` | separated by commas; by semicolons or tabs if all rows are, and by what a first line `sep=;` says. Then numbers may have decimal commas |
+| `.csv` | separated by commas; by semicolons or tabs if all rows are; by the separator that a first line `sep=;` names. With semicolons or tabs, numbers may have decimal commas |
 | `.tsv`; `.txt` whose first line has tabs | separated by tabs. Quotation marks [as in tables of texts](own_texts.md#tables) |
-| `.jsonl`, `.ndjson`, `.json` | an object a line; an array of objects; pandas' `to_json` (`records`, `columns`, `index`, `split`, `table`) |
-| the same from Label Studio (JSON, JSON-MIN, CSV, TSV) or Argilla | the first answer to each question; texts without an answer are left out and counted |
-| `.parquet` (needs `mirrorbench[parquet]`) | categories too |
-| `.xlsx`, `.xlsm` (needs `mirrorbench[evaluate]`) | the first sheet, whose first row holds names; values, not formulas |
-| `.gz` of all but Parquet and Excel | up to 1 GiB |
-| `.zip` of a folder of these | as the folder, up to 1 GiB a file; without Parquet and Excel |
+| `.jsonl`, `.ndjson`, `.json` | one object per line; an array of objects; pandas' `to_json` (`records`, `columns`, `index`, `split`, `table`) |
+| exports of Label Studio (JSON, JSON-MIN, CSV, TSV) or Argilla | the first answer to each question; texts without an answer are left out and counted |
+| `.parquet` (needs `mirrorbench[parquet]`) | including categorical columns |
+| `.xlsx`, `.xlsm` (needs `mirrorbench[evaluate]`) | the first sheet, whose first row holds the column names; values, not formulas |
+| any of these with `.gz`, except Parquet and Excel | up to 1 GiB |
+| `.zip` of a folder of these, without Parquet and Excel | like the folder, up to 1 GiB per file |
 
-- **Encoding**: UTF-8, or UTF-16 with its mark ("Unicode text" of Excel). The message for others names a command that converts.
-- **Shards** of the hub (`test-00000-of-00003.parquet`) are one table, in the folder that is named or in `data` below it.
-- **Tables without a header** (CSV, TSV): numbers of columns from 0. STS-B's file needs
+- **Encoding**: UTF-8, or UTF-16 with a byte order mark ("Unicode text" of Excel). For other encodings, the error message names a
+  command that converts the file.
+- **Shards** of the hub (`test-00000-of-00003.parquet`) form one table. They are in the given folder or in its subfolder `data`.
+- **Tables without a header** (CSV, TSV): use column numbers from 0. STS-B's file needs
   `--columns sentence1=5 --columns sentence2=6 --columns score=4`.
-- **Folders** hold one table, or `train` and `test`, also as words in names (`SICK_train.txt`, `SICK_test_annotated.txt`).
+- **Folders** hold one table, or the tables `train` and `test`. Either word may be part of a name (`SICK_train.txt`,
+  `SICK_test_annotated.txt`).
 
 ## Retrieval
 
@@ -32,12 +34,12 @@ is refused with the option that decides it.
 |---|---|
 | documents | `corpus.*`, MS MARCO's `collection.*` (without a header: id, text), or a folder `corpus` |
 | queries | `queries.*`, or a folder `queries` |
-| judgements | `qrels/test.*`, else of another split, or `qrels.*`, `qrels.test.tsv`, TREC's `qrels`; beside folders `data/test-*`. With a header, or of three or four columns (TREC's second says nothing) |
-| candidates, for reranking | `top_ranked.*` or `top_ranked/test.*`: query and list of documents, or query and document; a run of TREC (six columns, also `.run`, `.trec`, `.txt`); two columns without a header. Others of that name are chosen as judgements are, and named |
+| judgements | `qrels/test.*`, otherwise another split, or `qrels.*`, `qrels.test.tsv`, TREC's `qrels`; beside folders of documents and queries also `data/test-*`. With a header, or with three or four columns (the second of TREC's four is ignored) |
+| candidates, for reranking | `top_ranked.*` or `top_ranked/test.*`: query and list of documents, or query and document; a TREC run (six columns, also `.run`, `.trec`, `.txt`); two columns without a header. Other files of that name are chosen like judgements, and the output names the chosen one |
 
 ## Names of columns
 
-Upper and lower case are alike. A name is recognised where it can be only one column.
+Case does not matter. A name is recognised if it can mean only one column.
 """
 
 
@@ -62,7 +64,7 @@ def page() -> str:
 
 
 def _rows(tables: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[str]:
-    yield "| of | column | read as it |"
+    yield "| table | column | other names that are recognised |"
     yield "|---|---|---|"
     for of, names in tables.items():
         for column, usual in names.items():
