@@ -1,4 +1,4 @@
-"""The part of ``plugins.md`` that is made from the code: the hooks, and the names that a plugin may import."""
+"""Build the generated part of ``plugins.md``: the hooks, and the names that a plugin may import."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ PURPOSES = {
     "runs.outcomes": "outcomes of runs",
     "runs.plan": "plans of runs",
     "storage.results": "stored results",
-    "runs.requests": "what a run is asked for",
+    "runs.requests": "requests for a run",
     "runs.recipe_resolution": "checks of specs",
     "runs.workspace": "what hooks receive",
-    "workspace_functions": "planning and running with it",
+    "workspace_functions": "planning and running with a workspace",
     "runs.worker_context": "settings of workers",
     "runs.environment": "versions and device",
     "session": "all commands in Python",
@@ -91,18 +91,18 @@ PURPOSES = {
     "training.held_out": "held-out texts",
     "training.methods": "methods",
 }
-"""What the names of each module are about."""
+"""What the names of each module are for."""
 
 
 def page() -> str:
-    """The page as it is, with its made part renewed."""
+    """Return the page with its generated part renewed."""
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
     _, _, after = rest.partition(END)
     return "\n".join([f"{before}{BEGIN}", "", *hooks(), "", *names(), "", f"{END}{after}"])
 
 
 def hooks() -> Iterator[str]:
-    """Every hook: what it registers, and what that must do."""
+    """Yield the section on hooks: what each registers, and what that must do."""
     yield from ("## Hooks", "")
     for name, function in vars(HookSpecs).items():
         if name.startswith("register_"):
@@ -111,10 +111,10 @@ def hooks() -> Iterator[str]:
 
 
 def names() -> Iterator[str]:
-    """Every name of the public interface, by module."""
+    """Yield the table of all names of the public interface, by module."""
     yield from ("## Names to import", "")
-    yield "A plugin writes `from mirrorbench.plugin import NAME`; `help(NAME)` describes it in full. Other names of"
-    yield "mirrorbench may change without notice."
+    yield "Plugins import these names with `from mirrorbench.plugin import NAME`; `help(NAME)` describes them in full. Other"
+    yield "names of mirrorbench may change without notice."
     yield from ("", "| for | module | names |", "|---|---|---|")
     ordered = sorted(mirrorbench.plugin.MODULES.items(), key=lambda item: item[1])
     for module, group in groupby(ordered, key=lambda item: item[1].removeprefix("mirrorbench.")):
