@@ -1,7 +1,7 @@
-"""Writes the reference pages from the code and its measured values; without ``--write`` it only checks that they agree.
+"""Write the reference pages from the code and its measured values; without ``--write`` only check that they agree.
 
 python docs/generate.py            # exit code 1 if a page differs from the code
-python docs/generate.py --write    # renew the pages
+python docs/generate.py --write    # update the pages
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ SHORT_NAMES, END = "<!-- short names: docs/generate.py -->", "<!-- end of short 
 
 
 def backbone_list() -> str:
-    """The page of backbones as it is, with the table of short names made anew."""
+    """Return the page of backbones with its table of short names updated."""
     from mirrorbench.models.backbones import BACKBONES, EMBEDDED
 
     before, _, rest = (HERE / "backbones.md").read_text(encoding="utf-8").partition(SHORT_NAMES)
-    lines = [SHORT_NAMES, "", "| short name | model | size | read |", "|---|---|---|---|"]
+    lines = [SHORT_NAMES, "", "| short name | model | size | pooling |", "|---|---|---|---|"]
     for known in BACKBONES.values():
         url = f"https://huggingface.co/{known.hub_id}"
         model = (
@@ -40,23 +40,23 @@ def backbone_list() -> str:
 
 
 def computations() -> str:
-    """The version of the computation, and what happens to results of earlier ones."""
+    """Return the page on the version of the computation, and on results of earlier versions."""
     from mirrorbench.core.identity import COMPUTATION, COMPUTATIONS
 
     lines = [
         "# Computations",
         "",
         "A code change that alters numbers raises the version of the computation, which is part of the identity of",
-        f"every result, tuned model and cached vector. Changes in version {COMPUTATION}, the current one",
-        "([earlier ones](../mirrorbench/core/identity.py)):",
+        f"every result, tuned model and cached vector. Changes in version {COMPUTATION}, the current version",
+        "([earlier versions](../mirrorbench/core/identity.py)):",
         "",
         f"> {COMPUTATIONS[COMPUTATION]}",
         "",
         "| command | results of earlier versions |",
         "|---|---|",
         "| `run` | computed again; old files are kept |",
-        "| `leaderboard` | left out where newer ones exist; a note names the command that renews them |",
-        "| `compare`, `paper`, `analyze curves` | used where newer ones are incomplete; a note names the rest |",
+        "| `leaderboard` | left out if newer ones exist; a note names the command that computes them again |",
+        "| `compare`, `paper`, `analyze curves` | used if newer ones are incomplete; a note lists the others |",
         "| `mteb export` | left out |",
         "",
         "`mirrorbench cache prune --earlier` removes tuned models and vectors of earlier versions. Corpora",
@@ -66,7 +66,7 @@ def computations() -> str:
 
 
 def pages() -> Iterator[tuple[str, str]]:
-    """Path below ``docs/`` and text of every page."""
+    """Yield the path below ``docs/`` and the text of every page."""
     yield "commands.md", command_page.page()
     yield "plugins.md", plugin_page.page()
     yield "backbones.md", backbone_list()
