@@ -56,7 +56,7 @@ def computations() -> str:
         "|---|---|",
         "| `run` | computed again; old files are kept |",
         "| `leaderboard` | left out if newer ones exist; a note names the command that computes them again |",
-        "| `compare`, `paper`, `analyze curves` | used if newer ones are incomplete; a note lists the others |",
+        "| `compare`, `paper`, `analyze curves` | used if newer ones are incomplete; a note lists those left out |",
         "| `mteb export` | left out |",
         "",
         "`mirrorbench cache prune --earlier` removes tuned models and vectors of earlier versions. Corpora",
