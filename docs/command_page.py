@@ -1,4 +1,4 @@
-"""The page ``commands.md``: Typer's reference, shortened. An option that several commands share is described once."""
+"""Build the page ``commands.md`` from Typer's reference; options that several commands share are described once."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ for name in group.list_commands(context):
     group.get_command(context, name).loaded()
 print(get_docs_for_click(obj=group, ctx=context, name="mirrorbench"))
 """
-"""In a process of its own, since it replaces the commands by loaded ones."""
+"""Runs in a separate process, because it replaces the commands with loaded ones."""
 SHARED_BY = 3
-"""How many commands must have the same option for it to be described once."""
+"""Number of commands that must share an option for it to be described once."""
 KINDS = {"int": "N", "int range": "N", "path": "PATH", "list[Path]": "PATH", "str": "TEXT"}
-"""Names of values, where an option has none of its own."""
+"""Names of values, for options without their own."""
 
 
 class Command(NamedTuple):
@@ -41,7 +41,7 @@ class Command(NamedTuple):
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     out = subprocess.run(
         [sys.executable, "-c", TYPER], capture_output=True, text=True, check=True, cwd=ROOT
     )
@@ -60,11 +60,11 @@ def page() -> str:
         "",
         links,
         "",
-        "Before the name of a command:",
+        "Options before the name of a command:",
         "",
         *(f"- {option}" for option in root.options),
         "",
-        "Shared options, described here once; each command lists those that it takes:",
+        "Shared options, which are described only here; each command lists the ones that it takes:",
         "",
         *(f"- {option}" for option in shared[""]),
     ]
@@ -74,7 +74,7 @@ def page() -> str:
 
 
 def read(text: str) -> Command:
-    """A command from its section in Typer's reference."""
+    """Parse a command from its section in Typer's reference."""
     heading, *blocks = text.strip().split("\n\n")
     parts: dict[str, list[str]] = {}
     part = ""
@@ -99,7 +99,7 @@ def read(text: str) -> Command:
 
 
 def item(line: str) -> str:
-    """An option or an argument: the name of its value, what it is, its default."""
+    """Describe an option or argument: the name of its value, its meaning, its default."""
     match = re.fullmatch(r"\* `(.+?)(?: <(.+)>)?`: (.*?)(?:  \[(.*)\])?", line)
     assert match, line
     name, kind, text, bounds = match.groups()
@@ -117,18 +117,18 @@ def item(line: str) -> str:
 
 
 def split(bounds: str) -> list[str]:
-    """The notes in brackets behind an option; a semicolon within parentheses separates none."""
+    """Split the notes in brackets after an option at semicolons, but not inside parentheses."""
     return [note for note in re.split(r"; (?![^(]*\))", bounds) if note]
 
 
 def group_of(option: str, commands: list[Command]) -> str:
-    """The group that has all commands with an option; empty where there is none."""
+    """Return the group that has all commands with an option; empty if there is none."""
     groups = {command.name.rpartition(" ")[0] for command in commands if option in command.options}
     return groups.pop().removesuffix("mirrorbench") if len(groups) == 1 else ""
 
 
 def section(command: Command, shared: list[str], common: list[str]) -> Iterator[str]:
-    """What the page says of a command; ``shared``: options that its commands share; ``common``: all such options."""
+    """Yield the section of a command; ``shared``: options that its commands share; ``common``: all such options."""
     yield f"{'#' * (command.name.count(' ') + 1)} `{command.name}`"
     yield from ("", command.about)
     if "COMMAND" in command.usage:

@@ -1,8 +1,8 @@
-"""The page ``measured.md``, written from kept values.
+"""Build the page ``measured.md`` from stored values.
 
-Its text is a template in ``docs/measurements`` that names what it shows, as ``score("tiny+mirror", "sts")``;
-``values.json`` beside it holds the values, which ``docs/measure.py`` renews. A value that is from no stored result is
-of an earlier measurement, and marked: in a table its row, or the whole table.
+Its text is a template in ``docs/measurements`` that calls functions such as ``score("tiny+mirror", "sts")``. ``values.json``
+beside it holds the values; ``docs/measure.py`` updates them. A value without a stored result comes from an earlier
+measurement and is marked; in a table, the row or the whole table is marked.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ KEPT = FOLDER / "values.json"
 PAGE = "measured.md"
 OLDER = "†"
 CLEAR = 0.005
-"""From which difference on a score counts as better than another in the verdicts."""
+"""Smallest difference by which a score counts as better than another in the verdicts."""
 KINDS = ("score", "mean", "deviation", "analysis")
-"""Of values that are a single number; ``docs/measure.py`` has a function of each name."""
+"""Kinds of values that are a single number; ``docs/measure.py`` has a function of each name."""
 TESTED = ("compared", "unseen")
-"""Of values that are a difference with its interval and p-value."""
+"""Kinds of values that are a difference with its interval and p-value."""
 Value = dict[str, Any]
 Values = Callable[..., Value]
-"""From a kind and its arguments to the fields of a value."""
+"""Maps a kind and its arguments to the fields of a value."""
 
 
 class Number(float):
-    """A number on the page; ``older``: of an earlier measurement."""
+    """A number on the page; ``older``: from an earlier measurement."""
 
     older: bool
 
@@ -57,12 +57,12 @@ class Number(float):
 
 
 def signed(value: Number) -> str:
-    """A difference with its sign."""
+    """Format a difference with its sign."""
     return f"{'+' if value > 0 else ''}{value}"
 
 
 def writer(values: Values) -> jinja2.Environment:
-    """What templates may call: each returns a number or a text."""
+    """Return the functions that templates may call; each returns a number or a text."""
 
     def plain(kind: str, *arguments: str) -> Number:
         value = values(kind, *arguments)
@@ -95,13 +95,13 @@ def writer(values: Values) -> jinja2.Environment:
 
 
 def render(values: Values) -> str:
-    """The text of the page."""
+    """Render the text of the page."""
     text = writer(values).get_template(f"{PAGE}.jinja").render()
     return re.sub(r"(?:^\|.*\n)+", lambda table: marked_once(table[0]), text, flags=re.M)
 
 
 def marked_once(table: str) -> str:
-    """A table whose rows with older numbers are marked in their first cell; its head, where all rows are."""
+    """Mark rows with older numbers in their first cell; if all rows are older, mark only the header."""
     lines = table.splitlines(keepends=True)
     older = [OLDER in line for line in lines]
     if all(older[2:]):
@@ -114,7 +114,7 @@ def marked_once(table: str) -> str:
 
 
 def kept_values() -> dict[str, Value]:
-    """The kept values, by kind and arguments; those of another computation are from no stored result."""
+    """Return the stored values by kind and arguments; those of another computation count as not stored."""
     if not KEPT.is_file():
         return {}
     kept = json.loads(KEPT.read_text(encoding="utf-8"))
@@ -123,12 +123,12 @@ def kept_values() -> dict[str, Value]:
 
 
 def keep_values(values: dict[str, Value]) -> None:
-    """Keep values of today's computation, and those that are from no stored result."""
+    """Store values of the current computation, and those without a stored result."""
     kept = {"computation": COMPUTATION, "values": dict(sorted(values.items()))}
     KEPT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
 
 
 def page() -> str:
-    """The text of the page, from the kept values."""
+    """Return the text of the page, from the stored values."""
     kept = kept_values()
     return render(lambda *asked: kept[" ".join(asked)])

@@ -44,7 +44,7 @@ Case does not matter. A name is recognised if it can mean only one column.
 
 
 def page() -> str:
-    """The whole page."""
+    """Return the page."""
     from mirrorbench.own_data.layouts import (
         USUAL,
         USUAL_CANDIDATES,

@@ -1,4 +1,4 @@
-"""Reference pages of tasks and corpora, made from their cards: data, licence, metric, protocol, citation."""
+"""Build the reference pages of tasks and corpora from their cards: data, licence, metric, protocol, citation."""
 
 from __future__ import annotations
 
@@ -24,28 +24,28 @@ HEADS = {
     "wordsim": "Word similarity",
     "wsd": "Word sense disambiguation",
 }
-"""Folders of cards, each a page, with its heading."""
+"""Folders of cards and the headings of their pages."""
 VARIANTS = (
-    "`--tasks bli-en-fr:train=1k` runs a task of that name, with a column and results of its own beside `bli-en-fr`; "
+    "`--tasks bli-en-fr:train=1k` runs a task of this name, with its own column and results beside `bli-en-fr`; "
     "several options are separated by commas: "
     "`bli-en-fr:vocabulary=frequent-words-{lang},vocabulary_size=50000`."
 )
 
 
 def pages() -> dict[str, str]:
-    """The text of every page by its path below ``docs/``."""
+    """Return the text of every page by its path below ``docs/``."""
     return {f"tasks/{folder}.md": page(folder) for folder in HEADS} | {"tasks/README.md": index()}
 
 
 def index() -> str:
-    """The list of pages."""
+    """Return the page that lists the others."""
     lines = [
         "# Tasks and corpora",
         "",
-        "Made from the cards in `tasks/`. A suite is a list of tasks: `tasks/suites.yaml`. Your own: "
-        "[a card is seven lines](../plugins.md#a-task-from-a-card).",
+        "These pages are generated from the cards in `tasks/`. Suites are lists of tasks, defined in `tasks/suites.yaml`. To add "
+        "your own task, write [a card of seven lines](../plugins.md#a-task-from-a-card).",
         "",
-        f"Some tasks have options, which their pages name. {VARIANTS}",
+        f"Some tasks have options, which their pages list. {VARIANTS}",
         "",
     ]
     for folder, head in HEADS.items():
@@ -56,15 +56,15 @@ def index() -> str:
 
 
 def page(folder: str) -> str:
-    """All cards of one folder; a family of cards shares a section."""
-    lines = [f"# {HEADS[folder]}", "", "Made from the cards; edit those, not this page."]
+    """Return the page of a folder of cards; a family of cards shares a section."""
+    lines = [f"# {HEADS[folder]}", "", "This page is generated from the cards; edit those instead."]
     kinds = dict.fromkeys(
         card.kind for cards in _files(folder) for card in cards if card.kind in plugins().task_kinds
     )
     for kind in kinds:
         lines += [
             "",
-            f"## What a task of the kind `{kind}` does",
+            f"## Tasks of the kind `{kind}`",
             "",
             _explanation(kind),
             *_settable(kind),
@@ -75,14 +75,14 @@ def page(folder: str) -> str:
 
 
 def _settable(kind: str) -> Iterator[str]:
-    """What a user may set after a task's name."""
+    """Yield the options that a user may set after a task's name."""
     options = plugins().task_kinds[kind].settable
     if options:
         named = ", ".join(
             f"`{name}` (default `{json.dumps(value)}`)" for name, value in options.items()
         )
         yield ""
-        yield f"May be set after a task's name: {named}. The defaults hold where a card says nothing. {VARIANTS}"
+        yield f"Options after a task's name: {named}. The defaults apply unless a card sets a value. {VARIANTS}"
 
 
 def _files(folder: str) -> Iterator[tuple[Card, ...]]:
@@ -91,7 +91,7 @@ def _files(folder: str) -> Iterator[tuple[Card, ...]]:
 
 
 def _explanation(kind: str) -> str:
-    """The class's own words, without the arguments of its constructor."""
+    """Return the docstring of the class, without the arguments of its constructor."""
     text = plugins().task_kinds[kind].__doc__ or ""
     return _dedent(text.split("Args:")[0]).replace("``", "`")
 
@@ -127,11 +127,11 @@ def _facts(card: Card) -> Iterator[str]:
     yield f"- Level: {card.level}" + (f"; main metric: `{card.metric}`" if card.metric else "")
     licence = " ".join(card.licence.split()).rstrip(".")
     link = f" ([terms]({card.licence_url}))" if card.licence_url else ""
-    yield f"- Licence: {licence}{link}. May{'' if card.redistributable else ' not'} be passed on."
+    yield f"- Licence: {licence}{link}. Redistribution is {'' if card.redistributable else 'not '}allowed."
     sizes = [file.size for file in card.files]
     known = f", {sum(size for size in sizes if size):,} bytes" if all(sizes) else ""
     yield f"- Files: {len(sizes)}{known}; parser `{card.parser}`; card version {card.version}"
     if length := card.options.get("max_length"):
-        yield f"- Tokens kept of each text: {length}, as in the released code, where a model has as many positions"
+        yield f"- Tokens read of each text: {length}, as in the released code, if the model has that many positions"
     if card.homepage:
-        yield f"- Home: <{card.homepage}>"
+        yield f"- Home page: <{card.homepage}>"
