@@ -74,7 +74,7 @@ COLUMNS = {way: f"`{way.removeprefix('+base:')}`" for way in (ALL[0], *TUNED)}
 """What has a column of the matrix; all families are read by the other poolings."""
 MEASURED = re.compile(r"mirrorbench run -e (\S+) --corpus FILE$")
 FIRST = "| families |"
-NEXT = "## Causal models"
+NEXT = "## Tokens"
 PADS = "These types read padding:"
 OTHERS = "Types that `nox -s full` builds and tests:"
 READ_PADDING = (
