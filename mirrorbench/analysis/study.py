@@ -198,7 +198,7 @@ class Study:
         stored = {}
         for result in outcome.results:
             cell = cells[result.spec]
-            arrays = read_predictions(self.folders.results.where(cell), result)
+            arrays = read_predictions(self.folders.results.stored_path(cell), result)
             stored[self.label(cell.spec)] = (result, scored(arrays, result.main_metric))
         return stored
 

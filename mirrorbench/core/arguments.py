@@ -16,7 +16,7 @@ from mirrorbench.core.quoting import shown
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
-_MEANT = {
+_SYNONYMS = {
     "model": ("encoder", "encoders"),
     "models": ("encoders", "encoder"),
     "data": ("tasks",),
@@ -26,7 +26,7 @@ _MEANT = {
     "jobs": ("workers",),
     "n_jobs": ("workers",),
 }
-"""Arguments that a user may mean by a word with another spelling."""
+"""Arguments that users may mean by another word, by this word; spelling does not show them."""
 
 
 def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
@@ -35,7 +35,7 @@ def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]]
     ``settings``: keywords that the function takes as ``**settings``.
     """
 
-    def decorated(function: Callable[_P, _T]) -> Callable[_P, _T]:
+    def decorate(function: Callable[_P, _T]) -> Callable[_P, _T]:
         keyword_kinds = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
         arguments = []
         for parameter in signature(function).parameters.values():
@@ -52,18 +52,19 @@ def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]]
 
         return checked
 
-    return decorated
+    return decorate
 
 
 def _unknown_argument(function: str, name: str, arguments: Sequence[str]) -> UsageError:
     """Return the error for a keyword that is not among the arguments of a function."""
-    nearest = [argument for argument in _MEANT.get(name, ()) if argument in arguments]
+    nearest = [argument for argument in _SYNONYMS.get(name, ()) if argument in arguments]
     if not nearest:
         nearest = get_close_matches(name, arguments, n=2, cutoff=0.6)
     if nearest:
         hint = f"Did you mean {' or '.join(nearest)}?"
     else:
         hint = f"Its arguments: {', '.join(arguments)}"
+    # Session has the only constructor whose arguments are checked.
     callable_name = "Session" if function == "__init__" else function
     return UsageError(f"{callable_name}() has no argument {name!r}", hint)
 
@@ -71,13 +72,13 @@ def _unknown_argument(function: str, name: str, arguments: Sequence[str]) -> Usa
 def check_count(name: str, value: Any, least: int = 0) -> None:
     """Check that an argument is an integer of at least ``least``."""
     if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise UsageError(f"{name}={value!r}", f"Pass a whole number from {least} on.")
+        raise UsageError(f"{name}={value!r}", f"Pass a whole number of at least {least}.")
 
 
-def check_type(name: str, value: Any, types: tuple[type, ...], meant: str) -> None:
-    """Check that an argument is of one of some types; ``meant`` says what to pass."""
+def check_type(name: str, value: Any, types: tuple[type, ...], expected: str) -> None:
+    """Check that an argument has one of the given types; ``expected`` says in a message what to pass."""
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise UsageError(f"{name}={value!r:.60}", f"Pass {meant}.")
+        raise UsageError(f"{name}={value!r:.60}", f"Pass {expected}.")
 
 
 def check_folder(name: str, value: Any) -> None:
@@ -101,7 +102,7 @@ def as_text_list(texts: Any, name: str = "texts") -> list[Any]:
     """Return texts as a list, each a string or a ``TextInput`` that can be encoded in UTF-8.
 
     Raises:
-        UsageError: ``texts`` is a single string, a mapping or a table, or an item is not a text in UTF-8.
+        UsageError: ``texts`` is a single string, a mapping or a table, or one of them cannot be encoded in UTF-8.
     """
     if isinstance(texts, str | bytes):
         raise UsageError(f"{name} must be a list, not one string", "Pass [text].")

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 PRECISIONS = ("auto", "fp32", "bf16", "fp16")
 GPUS = ("cuda",)
-"""Types of device that take the code's branches for a GPU; tests add ``meta``."""
-_BF16 = (8, 0)
+"""Device types that are treated as GPUs; tests add ``meta``."""
+_BF16_CAPABILITY = (8, 0)
 """The lowest compute capability with bf16 (Ampere)."""
-_share = 1.0
+_memory_share = 1.0
 """Share of the GPU's memory for this process, from 0 to 1: see ``enter_gpu``."""
 
-_NO_MEMORY = re.compile(
+_OUT_OF_MEMORY = re.compile(
     r"(MPS backend|CUDA|HIP)[a-z ]*:? out of memory|(CU|HIP)[A-Z]+_STATUS_\w*ALLOC\w*_FAILED|"
     r"DefaultCPUAllocator: (can't allocate|not enough) memory"
 )
-_LOST = re.compile(
+_GPU_LOST = re.compile(
     r"(CUDA|HIP)[a-z ]*: .*(illegal|device-side assert|launch failure|launch timed out|misaligned address|"
     r"uncorrectable|hardware stack|address space|program counter|context is destroyed|"
     r"busy or unavailable|no CUDA-capable device|initialization error|unknown error)"
@@ -69,12 +69,12 @@ def enter_gpu(device: torch.device, share: float = 1.0) -> None:
     """
     import torch
 
-    global _share
+    global _memory_share
     if on_gpu(device):
         torch.cuda.set_device(device.index or 0)
         if share < 1:
             torch.cuda.set_per_process_memory_fraction(share)
-            _share = share
+            _memory_share = share
 
 
 def gpu_memory(device: torch.device) -> tuple[int, int]:
@@ -82,8 +82,8 @@ def gpu_memory(device: torch.device) -> tuple[int, int]:
     import torch
 
     free, total = torch.cuda.mem_get_info(device)
-    limit = int(total * _share)
-    # Memory that torch reserved is taken on the GPU, but free for this process as far as it is not allocated.
+    limit = int(total * _memory_share)
+    # Memory that torch has reserved but not allocated is in use on the GPU, yet free for this process.
     reachable = min(free + torch.cuda.memory_reserved(device), limit)
     return limit, reachable - torch.cuda.memory_allocated(device)
 
@@ -112,39 +112,45 @@ def pick_device(name: str = "auto") -> torch.device:
     return device
 
 
-def worker_device(asked: str, gpus: Value | None, here: bool = False) -> str:
-    """Return the device, ``cpu`` or ``cuda``, of workers that each see only the GPUs that they are given.
+def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str:
+    """Return the device, ``cpu`` or ``cuda``, of an executor's workers, each of which sees only the GPUs assigned to it.
 
     Args:
-        asked: ``--device``.
-        gpus: the executor's option, the number of GPUs of a worker; ``None`` if it is not given.
-        here: whether the workers are on this machine; ``auto`` then uses its GPU if it has one.
+        requested: the option ``--device``.
+        gpus: the executor's option ``gpus``, the number of GPUs of a worker; ``None`` if it is not given.
+        here: whether the workers run on this machine: ``auto`` then means its GPU if it has one, and a device that it
+            does not have is an error.
 
     Raises:
-        UsageError: device and number of GPUs do not fit, or the device is one that workers cannot have.
+        UsageError: the device contradicts the number of GPUs, or workers cannot have it.
     """
-    if asked not in ("auto", "cpu", "cuda", "cuda:0"):
-        problem = f"--device {asked}: a worker of this executor sees only the GPUs that it is given, counted from 0"
+    if requested not in ("auto", "cpu", "cuda", "cuda:0"):
+        problem = (
+            f"--device {requested}: a worker of this executor sees only the GPUs that it is given, "
+            "counted from 0"
+        )
         raise UsageError(
             problem, "Use --device cuda, and gpus=1 among the options of the executor."
         )
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
-    if asked == "auto":
-        if gpus is None:
-            uses_gpu = here and gpu_count() > 0
-        else:
-            uses_gpu = bool(gpus)
-        asked = "cuda" if uses_gpu else "cpu"
-    if gpus is not None and bool(gpus) != asked.startswith("cuda"):
+    if requested != "auto":
+        device = requested
+    elif gpus is not None:
+        device = "cuda" if gpus else "cpu"
+    else:
+        device = "cuda" if here and gpu_count() else "cpu"
+    if gpus is not None and bool(gpus) != device.startswith("cuda"):
         raise UsageError(
-            f"--device {asked}, but gpus={gpus} of the executor", "Leave out --device or gpus."
+            f"--device {device}, but gpus={gpus} of the executor", "Leave out --device or gpus."
         )
-    return pick_device(asked).type if here else asked.partition(":")[0]
+    if here:
+        return pick_device(device).type
+    return device.partition(":")[0]
 
 
 def _check_gpu_exists(name: str, index: int) -> None:
-    """Raise a ``UsageError`` that names the device ``name`` if torch sees no GPU with an index."""
+    """Raise a ``UsageError`` unless torch sees a GPU with this index; ``name`` is the device in its message."""
     import torch
 
     count = gpu_count()
@@ -181,18 +187,22 @@ def pick_precision(name: str, auto: str) -> str:
 
 
 def tuning_precision(device: torch.device, here: bool = True) -> str:
-    """Return the default precision of tuning: fp32 on a CPU, bf16 on a GPU, before Ampere fp16 (as released)."""
+    """Return the default precision of tuning: fp32 on a CPU, bf16 on a GPU, fp16 on a GPU older than Ampere.
+
+    The authors' code used fp16. ``here``: whether the device is one of this machine.
+    """
     if not on_gpu(device):
         return "fp32"
-    # A GPU of another machine is assumed to have bf16. Older GPUs emulate it (is_bf16_supported), slower than fp32.
+    # A GPU of another machine is assumed to have bf16.
     if not here:
         return "bf16"
-    return "bf16" if capability(device) >= _BF16 else "fp16"
+    # Older GPUs emulate bf16, slower than fp32, although torch's is_bf16_supported is true.
+    return "bf16" if capability(device) >= _BF16_CAPABILITY else "fp16"
 
 
-def check_half_precision(device: torch.device, precisions: Iterable[str]) -> None:
-    """Raise ``UsageError`` if bf16 is among the precisions, and the device is a GPU that only emulates it."""
-    if on_gpu(device) and "bf16" in precisions and capability(device) < _BF16:
+def check_bf16(device: torch.device, precisions: Iterable[str]) -> None:
+    """Raise a ``UsageError`` if bf16 is among the precisions and the device is a GPU that only emulates it."""
+    if on_gpu(device) and "bf16" in precisions and capability(device) < _BF16_CAPABILITY:
         version = "{}.{}".format(*capability(device))
         problem = f"{describe(device)} has no bf16: its compute capability is {version}, and bf16 begins with 8.0"
         raise UsageError(
@@ -222,7 +232,7 @@ def use_deterministic_algorithms() -> None:
 
 
 def describe(device: torch.device) -> str:
-    """Return a device's name for results: the product name of the GPU, or the processor's."""
+    """Return a device's name for results: a GPU's product name, or the type and thread count of the CPU."""
     import platform
 
     import torch
@@ -253,10 +263,10 @@ def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
         return lambda: array
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     host.copy_(tensor, non_blocking=True)
-    copied = torch.cuda.current_stream(tensor.device).record_event()
+    copy_end = torch.cuda.current_stream(tensor.device).record_event()
 
     def wait() -> NDArray[Any]:
-        copied.synchronize()
+        copy_end.synchronize()
         return host.numpy()
 
     return wait
@@ -290,9 +300,9 @@ def autocast(device: torch.device, precision: str) -> AbstractContextManager[obj
 
 
 def own_weights(model: Any) -> None:
-    """Copy weights on the CPU, which may be mapped from files.
+    """Replace a model's weights on the CPU by copies in memory, since they may be mapped from files.
 
-    Mapped weights would change when the files change, or end the process when the files are cut.
+    Mapped weights would change with the files, and the process would be killed if the files became shorter.
     """
     for tensor in (*model.parameters(), *model.buffers()):
         if tensor.device.type == "cpu":
@@ -300,13 +310,13 @@ def own_weights(model: Any) -> None:
 
 
 def out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that torch, or an untyped library beside it, has no memory left on a device."""
+    """Return whether an error of torch, or of another library, means that a device has no memory left."""
     import torch
 
     if isinstance(error, torch.OutOfMemoryError):
         return True
     if isinstance(error, RuntimeError):
-        return _NO_MEMORY.search(str(error)) is not None
+        return _OUT_OF_MEMORY.search(str(error)) is not None
     return isinstance(error, MemoryError | DeviceMemoryError)
 
 
@@ -331,16 +341,16 @@ def lost_device(error: BaseException) -> DeviceError | None:
 
 
 def _means_lost_gpu(error: RuntimeError) -> bool:
-    """Return whether an error says that the GPU is lost, or the GPU no longer answers."""
+    """Return whether an error says that the GPU is lost, or any other error came while the GPU no longer answers."""
     if out_of_memory(error):
         return False
-    return _LOST.search(str(error)) is not None or _unresponsive()
+    return _GPU_LOST.search(str(error)) is not None or _gpu_is_unresponsive()
 
 
-def _unresponsive() -> bool:
+def _gpu_is_unresponsive() -> bool:
     """Return whether the GPU in use no longer answers.
 
-    Asked because libraries other than torch report an illegal memory access as a failure of their own.
+    The message of an error is not enough: other libraries report an illegal memory access as an error of their own.
     """
     import torch
 
@@ -369,16 +379,16 @@ def let_threads_sleep() -> None:
     """Let torch's threads sleep, not spin, while they wait for each other.
 
     On a busy machine a spinning thread may occupy the core that the thread it waits for needs. The number of threads,
-    and with it the order of every sum, stays the same. Torch reads the setting when it is imported. A user's
+    and with it the order of every sum, stays the same. Torch reads the setting when it is imported; later calls change nothing. A user's
     ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` has precedence.
     """
-    settings_of_user = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
-    if "torch" not in sys.modules and not settings_of_user:
+    user_settings = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
+    if "torch" not in sys.modules and not user_settings:
         os.environ["OMP_WAIT_POLICY"] = "PASSIVE"
 
 
 def release_memory(device: torch.device) -> None:
-    """Release memory that is kept for later: torch's on a GPU, on a CPU glibc's arenas, one for each thread."""
+    """Release memory that torch keeps on a GPU, or glibc on a CPU (in an arena for each thread), for later use."""
     import torch
 
     if device_type(device) in ("cuda", "mps"):

@@ -115,7 +115,7 @@ def check_inputs(
 
 
 def encode_checked(encoder: Encoder, inputs: Sequence[TextInput], who: str) -> Array:
-    """Return the vectors of any encoder.
+    """Return the vectors of any encoder; ``who`` names it in messages.
 
     Raises:
         EncodingError: the encoder raised a foreign error, or did not return one finite vector for each input.

@@ -12,8 +12,8 @@ from typing import NamedTuple, TypeVar
 from mirrorbench.core.quoting import shown
 
 _CREDENTIALS = re.compile(r"(\b[a-z][a-z0-9+.-]*://)[^/?#\s]*@", re.IGNORECASE)
-MOST_NAMED = 30
-"""Names that an error lists at most, if a command lists them too."""
+MAX_LISTED_NAMES = 30
+"""Most names that an error lists itself, where a command can list them instead."""
 
 
 class Lack(NamedTuple):
@@ -67,8 +67,8 @@ def naming_options() -> Iterator[None]:
 def as_arguments(text: str) -> str:
     """Return a text with the options of the command line replaced by arguments of the Python functions.
 
-    ``Use --device cpu.`` becomes ``Use device='cpu'.``; a command such as ``mirrorbench list tasks`` stays, and what
-    follows it on its line.
+    ``Use --device cpu.`` becomes ``Use device='cpu'.``. A command such as ``mirrorbench list tasks``, and the rest of
+    its line, stay unchanged.
     """
     lines = []
     for line in text.split("\n"):
@@ -183,7 +183,7 @@ class DeviceMemoryError(MirrorbenchError):
     """A device has too little memory even for the smallest part of some work; another device may have enough."""
 
 
-READ_BACK = (
+READ_BACK_HINT = (
     "This is a bug in mirrorbench or in a library: report it with the output of mirrorbench doctor."
 )
 
@@ -220,7 +220,7 @@ def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> U
     nearest = get_close_matches(str(name), known, n=3, cutoff=0.5)
     if nearest:
         hint = f"Did you mean {' or '.join(nearest)}?"
-    elif listing and len(known) > MOST_NAMED:
+    elif listing and len(known) > MAX_LISTED_NAMES:
         hint = f"The {len(known):,} known names are listed by: {listing}"
     else:
         hint = f"Known: {', '.join(known) or 'none'}"

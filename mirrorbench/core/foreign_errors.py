@@ -58,8 +58,9 @@ def place_of(error: BaseException) -> str:
 
 
 def defined_at(value: Any) -> str:
-    """Return `` (file, line N)`` of a foreign function, method or class; empty for other code and other values."""
+    """Return `` (file, line N)`` of a foreign function or method; empty for other code and other values."""
     function = inspect.unwrap(value) if callable(value) else None
+    # The code of a method is that of its function.
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
     if code is None or not _is_foreign(code.co_filename):
@@ -68,7 +69,7 @@ def defined_at(value: Any) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of the cause of an error outside of this package; empty if it has no such cause."""
+    """Return the traceback of a foreign error, or of the one that caused an error of this package; empty without one."""
     cause: BaseException | None = error
     while isinstance(cause, MirrorbenchError):
         cause = cause.__cause__

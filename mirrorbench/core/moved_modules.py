@@ -78,18 +78,21 @@ class _ForwardingLoader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         """Give the module a ``__getattr__``."""
-        old = module.__name__
+        old_path = module.__name__
 
         def look_up(name: str) -> Any:
             # Python asks modules for __path__ and the like, which are not forwarded.
-            candidates = () if name.startswith("__") else MOVED[old]
-            for new in candidates:
-                source = import_module(new)
-                if hasattr(source, name):
-                    message = f"{old}.{name} is {new}.{name} now; the old path goes with 0.3"
+            new_paths = () if name.startswith("__") else MOVED[old_path]
+            for new_path in new_paths:
+                new_module = import_module(new_path)
+                if hasattr(new_module, name):
+                    message = (
+                        f"{old_path}.{name} is {new_path}.{name} now; "
+                        "the old path will be removed in 0.3"
+                    )
                     warnings.warn(message, DeprecationWarning, stacklevel=2)
-                    return getattr(source, name)
-            raise AttributeError(f"module {old!r} has no attribute {name!r}")
+                    return getattr(new_module, name)
+            raise AttributeError(f"module {old_path!r} has no attribute {name!r}")
 
         module.__dict__["__getattr__"] = look_up
 

@@ -44,7 +44,7 @@ from mirrorbench.core.hooks import PROJECT, HookSpecs
 
 _T = TypeVar("_T")
 
-# What stands for the distribution of a plugin that has none.
+# The distribution, in messages and listings, of a plugin that belongs to no installed package.
 _BUILT_IN = "built in"
 _FILE = "file"
 _LISTINGS = {"task": "mirrorbench list tasks", "corpus": "mirrorbench list corpora"}
@@ -74,7 +74,9 @@ class Registry(Generic[_T]):
             raise PluginError(f"{origin} registers the {self.noun} {name!r:.60}", hint)
         if not isinstance(description, str):
             kind = type(description).__name__
-            raise PluginError(f"{origin} describes the {self.noun} {name!r} by a {kind}")
+            raise PluginError(
+                f"{origin} describes the {self.noun} {name!r} with a {kind}, not a text"
+            )
         if name in self._entries:
             raise name_taken(self.noun, name, self._entries[name].origin, origin)
         self._entries[name] = Entry(name, value, origin, description)
@@ -142,12 +144,12 @@ class Hook:
     Attributes:
         noun: singular noun for messages (``task``, ``encoder``).
         add: ``(registry, origin, ...)``: adds an entry for one call of ``register``.
-        registry: makes the empty registry.
+        make_registry: ``(noun, plugins)``: makes the empty registry.
     """
 
     noun: str
     add: Callable[..., None]
-    registry: Callable[[str, Plugins], Registry[Any]] = lambda noun, plugins: Registry(noun)
+    make_registry: Callable[[str, Plugins], Registry[Any]] = lambda noun, plugins: Registry(noun)
 
 
 def add_function(
@@ -160,15 +162,15 @@ def add_function(
     registry.add(name, value, origin, description)
 
 
-def _registered(hook: str, doc: str) -> Any:
-    """Return a property of ``Plugins``: the registry of a hook."""
+def _registry_property(hook: str, doc: str) -> Any:
+    """Return a property of ``Plugins`` whose value is the registry of a hook."""
     return property(lambda self: self.registry(hook), doc=doc)
 
 
 def call(
     entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any
 ) -> _T:
-    """Call a function of a plugin; raise a ``PluginError`` for a foreign error or a value that is not a ``returns``."""
+    """Call a function of a plugin; raise a ``PluginError`` if it fails or returns a value of another type than ``returns``."""
     try:
         value = function(*args, **kwargs)
         if not isinstance(value, returns):
@@ -225,14 +227,18 @@ class Plugins:
                 self.add(point.load(), point.name, dist)
             # A plugin may raise anything, and must not stop the others.
             except (Exception, SystemExit) as error:
-                self._report(f"{point.name} ({dist})", error)
+                self._warn_or_raise(f"{point.name} ({dist})", error)
 
     def __contains__(self, plugin: object) -> bool:
         return bool(self._manager.is_registered(plugin))
 
-    def _report(self, plugin: str, error: BaseException, is_file: bool = False) -> None:
-        """Warn of a broken plugin that is installed; raise a ``PluginError`` for a file (``--plugin FILE``)."""
-        # Behind ``register`` is a function of ours, whose name tells the author of a plugin nothing.
+    def _warn_or_raise(self, plugin: str, error: BaseException, is_file: bool = False) -> None:
+        """Warn that a broken plugin is skipped.
+
+        Raises:
+            PluginError: the plugin is a file (``--plugin FILE``), or ``MIRRORBENCH_STRICT_PLUGINS`` is 1.
+        """
+        # Python names the function behind ``register``, which authors of plugins do not know.
         reason = re.sub(r"\b_?add_\w+\(\)", "register()", describe(error))
         if is_file or os.environ.get("MIRRORBENCH_STRICT_PLUGINS") == "1":
             hint = error.hint if isinstance(error, MirrorbenchError) else ""
@@ -296,8 +302,9 @@ class Plugins:
             raise PluginError(f"plugin file {path} failed: {describe(error)}") from error
         self.add(module, str(path))
         self.files.append(path.resolve())
-        content = hashlib.sha256(path.read_bytes()).digest()
-        self._checksums[str(path)] = hashlib.sha256(content).hexdigest()
+        content_hash = hashlib.sha256(path.read_bytes()).digest()
+        # Hashed again, as in storage.checksums.content: identities of stored results hold this checksum.
+        self._checksums[str(path)] = hashlib.sha256(content_hash).hexdigest()
 
     def checksum_of_file(self, hook: str, name: str) -> str:
         """Return the checksum of the plugin file that registered a name; empty for any other name.
@@ -321,18 +328,18 @@ class Plugins:
     def registry(self, hook: str) -> Registry[Any]:
         """Return the registry of a hook, filled at first use.
 
-        The registries of all other hooks of plugins that are not built in are filled too, so that a broken plugin is
-        skipped, or refused, before anything of it is used.
+        All hooks of the plugins that are not built in are called then, so that a broken plugin is skipped, or refused,
+        before any of its registrations is used.
         """
         if hook not in self._registries:
             self._fill(hook)
-            for other in self._hooks_of_others():
+            for other in self._third_party_hooks():
                 if other not in self._registries:
                     self._fill(other)
         return self._registries[hook]
 
-    def _hooks_of_others(self) -> list[str]:
-        """Return the hooks of plugins that are not built in."""
+    def _third_party_hooks(self) -> list[str]:
+        """Return the hooks that plugins which are not built in implement."""
         hooks: dict[str, None] = {}
         for name, plugin in self._manager.list_name_plugin():
             if plugin is not None and self._distributions[name] != _BUILT_IN:
@@ -343,7 +350,7 @@ class Plugins:
     def _fill(self, name: str) -> None:
         """Make the registry of a hook, and call the hook in each plugin."""
         hook = self._hooks[name]
-        registry = hook.registry(hook.noun, self)
+        registry = hook.make_registry(hook.noun, self)
         self._registries[name] = registry
         try:
             for impl in getattr(self._manager.hook, name).get_hookimpls():
@@ -354,9 +361,14 @@ class Plugins:
             raise
 
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
-        """Call a hook of one plugin; if it fails, report the plugin and remove what it registered."""
+        """Call a hook of one plugin.
+
+        If the hook fails, remove what the plugin registered, and warn or raise a ``PluginError``; an error of a built-in
+        module is raised unchanged.
+        """
         plugin = impl.plugin_name
-        if plugin not in self._distributions:  # skipped while another hook was filled
+        # The plugin may have been skipped when another of its hooks failed.
+        if plugin not in self._distributions:
             return
         dist = self._distributions[plugin]
         if dist == _BUILT_IN:
@@ -370,18 +382,20 @@ class Plugins:
                 raise PluginError(f"its {hook_name} returned a {kind}; a hook calls register")
         # A plugin may raise anything.
         except (Exception, SystemExit) as error:
+            # For a PluginError, describe() returns only the message.
             if isinstance(error, PluginError):
                 place = place_of(error)
                 if place:
                     error.message += f" ({place})"
             if dist == _FILE:
                 registry.drop(plugin)
+                # Its message names the plugin already.
                 if isinstance(error, DuplicateNameError):
                     raise
-                self._report(plugin, error, is_file=True)
+                self._warn_or_raise(plugin, error, is_file=True)
             else:
                 self._skip(plugin)
-                self._report(f"{plugin} ({dist})", error)
+                self._warn_or_raise(f"{plugin} ({dist})", error)
 
     def _skip(self, name: str) -> None:
         """Remove a plugin and all that it registered."""
@@ -419,25 +433,25 @@ class Plugins:
             rows.append(row)
         return rows
 
-    encoders = _registered("register_encoders", "Encoder systems, which have no method.")
-    methods = _registered("register_methods", "Methods applied to a backbone.")
-    poolings = _registered("register_poolings", "Poolings of token states to a vector.")
-    losses = _registered("register_losses", "Losses of a tuning.")
-    augmentations = _registered(
+    encoders = _registry_property("register_encoders", "Encoder systems, which have no method.")
+    methods = _registry_property("register_methods", "Methods applied to a backbone.")
+    poolings = _registry_property("register_poolings", "Poolings of token states to a vector.")
+    losses = _registry_property("register_losses", "Losses of a tuning.")
+    augmentations = _registry_property(
         "register_augmentations", "Augmentations that make the two views of a string."
     )
-    parsers = _registered("register_parsers", "Readers of the files that cards name.")
-    task_kinds = _registered("register_task_kinds", "Kinds of tasks, by name.")
-    tasks = _registered("register_tasks", "All tasks.")
-    readers = _registered("register_readers", "Readers of a user's own data.")
-    corpora = _registered("register_corpora", "All tuning corpora that have a name.")
-    metrics = _registered("register_metrics", "All metrics.")
-    papers = _registered("register_papers", "Folders of papers' tables.")
-    renderers = _registered("register_renderers", "All table formats.")
-    executors = _registered("register_executors", "Executors of cells.")
-    tools = _registered("register_tools", "Tools of a session beside runs.")
-    tables = _registered("register_tables", "Tables of papers, read and measured.")
-    analyses = _registered("register_analyses", "Analyses of spaces of vectors.")
-    grids = _registered(
+    parsers = _registry_property("register_parsers", "Readers of the files that cards name.")
+    task_kinds = _registry_property("register_task_kinds", "Kinds of tasks, by name.")
+    tasks = _registry_property("register_tasks", "All tasks.")
+    readers = _registry_property("register_readers", "Readers of a user's own data.")
+    corpora = _registry_property("register_corpora", "All tuning corpora that have a name.")
+    metrics = _registry_property("register_metrics", "All metrics.")
+    papers = _registry_property("register_papers", "Folders of papers' tables.")
+    renderers = _registry_property("register_renderers", "All table formats.")
+    executors = _registry_property("register_executors", "Executors of cells.")
+    tools = _registry_property("register_tools", "Tools of a session beside runs.")
+    tables = _registry_property("register_tables", "Tables of papers, read and measured.")
+    analyses = _registry_property("register_analyses", "Analyses of spaces of vectors.")
+    grids = _registry_property(
         "register_grids", "Runs of many blocks, by name, and by the ending of files that hold them."
     )

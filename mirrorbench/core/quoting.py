@@ -9,8 +9,10 @@ import os
 import re
 
 NO_TEXTS = "MIRRORBENCH_NO_TEXTS"
-_MOST = 60
-_OBEYED = re.compile(r"[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U0010ffff]")
+_MAX_CHARACTERS = 60
+_OBEYED_CHARACTERS = re.compile(
+    r"[^\n\t -~\u00a0-\u2029\u202f-\u2065\u206a-\ud7ff\ue000-\U0010ffff]"
+)
 """Control characters except newlines and tabs, marks that change the writing direction, halves of surrogate pairs."""
 
 
@@ -19,7 +21,7 @@ def without_texts() -> bool:
     return os.environ.get(NO_TEXTS, "") not in ("", "0")
 
 
-def shown(text: str, most: int = _MOST) -> str:
+def shown(text: str, most: int = _MAX_CHARACTERS) -> str:
     """Quote a text for a message: escaped, and cut after ``most`` characters; only its length if texts are left out."""
     if without_texts():
         return f"(a text of {len(text):,} characters)"
@@ -30,7 +32,7 @@ def shown(text: str, most: int = _MOST) -> str:
 
 def printable(text: str) -> str:
     """Escape the characters of a text that a terminal would obey, as in JSON."""
-    return _OBEYED.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    return _OBEYED_CHARACTERS.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def is_text(text: str) -> bool:

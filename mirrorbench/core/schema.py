@@ -52,7 +52,7 @@ class Located:
     line: int
 
     def bare(self) -> Any:
-        """Return the value without its lines: a plain value, a list or a dictionary of such."""
+        """Return the value without its lines: a plain value, or a list or dictionary of bare values."""
         if isinstance(self.value, tuple):
             return [item.bare() for item in self.value]
         if isinstance(self.value, dict):
@@ -90,17 +90,17 @@ def located(value: Any) -> Located:
 def problem_at(
     source: Path | str, content: Located, message: str, schema: Any = None
 ) -> DataFormatError:
-    """Return the error for a message of a ``ValidationError``, with source and line.
+    """Return a ``DataFormatError`` for the message of a ``ValidationError``, naming source, line and key.
 
     A message without a place is about the whole content.
     """
     match = _PLACE.fullmatch(message)
     if match:
-        text, path = match.groups()
+        text, json_path = match.groups()
     else:
         text = message
-        path = ""
-    place = _place_at(content, schema, path)
+        json_path = ""
+    place = _place_at(content, schema, json_path)
     line = place.content.line
     problem = _reworded(text)
 
@@ -124,7 +124,7 @@ def problem_at(
 
 
 def _reworded(message: str) -> str:
-    """Return a message of msgspec in the words of YAML and Python; an unknown message stays."""
+    """Return a message of msgspec in the words of YAML and Python; an unknown message is returned unchanged."""
     for pattern, template in _REWORDED:
         match = pattern.fullmatch(message)
         if match:
@@ -145,18 +145,20 @@ class _Place:
     """Name in messages, such as ``files[1].path``; empty for the whole content."""
 
 
-def _place_at(content: Located, schema: Any, path: str) -> _Place:
-    """Return the place at a path in msgspec's notation (``.files[0].path``)."""
+def _place_at(content: Located, schema: Any, json_path: str) -> _Place:
+    """Return the place in a content that msgspec calls ``json_path`` (``.files[0].path``)."""
     types = [] if schema is None else [msgspec.inspect.type_info(schema)]
     name = ""
-    for key, index in _STEP.findall(path):
+    for key, index in _STEP.findall(json_path):
         value = content.value
         types = _without_unions(types, content)
         if key:
             name = f"{name}.{key}" if name else key
-            types = [type_of[key] for type_of in map(_types_of_keys, types) if key in type_of]
+            key_types = [_types_of_keys(type_) for type_ in types]
+            types = [type_of[key] for type_of in key_types if key in type_of]
             if isinstance(value, dict) and key in value:
                 content = value[key]
+        # msgspec writes [...] for a value of a mapping whose key it does not name.
         elif index != "..." and isinstance(value, tuple):
             position = int(index)
             name += f"[{position + 1}]"
@@ -187,7 +189,7 @@ def _fits_tag(type_: Any, mapping: dict[str, Located]) -> bool:
 
 
 def _types_of_keys(type_: Any) -> dict[str, Any]:
-    """Return the types of a struct's values by their key, its tag included; empty for any other type."""
+    """Return the types of a struct's values by key, including the key of its tag; empty for any other type."""
     if not isinstance(type_, msgspec.inspect.StructType):
         return {}
     types = {field.encode_name: field.type for field in type_.fields}
@@ -241,7 +243,7 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
         for event in events:
             if isinstance(event, yaml.DocumentStartEvent):
                 if document is not None:
-                    raise _at(path, event, "a second document; one file is one document")
+                    raise _error_at(path, event, "a second document; a file must hold one document")
                 document = _node(next(events), events, path, plain, 0)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
@@ -255,6 +257,7 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
 
 
 def _text_of(path: Path) -> str:
+    """Return the text of a file; a ``DataFormatError`` if it cannot be read, is too large or is not UTF-8."""
     try:
         with path.open("rb") as stream:
             data = stream.read(MAX_BYTES + 1)
@@ -263,7 +266,7 @@ def _text_of(path: Path) -> str:
     if len(data) > MAX_BYTES:
         raise DataFormatError(f"{path} is too large: at most {MAX_BYTES:,} bytes are read")
     try:
-        # YAML may also be UTF-16, but an anchor would have other bytes there.
+        # YAML may also be UTF-16, which is refused.
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
@@ -275,25 +278,26 @@ def _text_of(path: Path) -> str:
 def _node(
     event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
 ) -> Located:
-    """Return the value that begins with ``event``; take its other events from ``events``."""
+    """Return the value that begins with ``event``; its remaining events are taken from ``events``."""
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or event.anchor:
-        raise _at(path, event, "anchors and aliases are not allowed")
+        raise _error_at(path, event, "anchors and aliases are not allowed")
     if event.tag is not None:
-        raise _at(path, event, f"the tag {reprlib.repr(event.tag)}; tags are not allowed")
+        raise _error_at(path, event, f"the tag {reprlib.repr(event.tag)}; tags are not allowed")
     if isinstance(event, yaml.CollectionStartEvent) and depth >= MAX_DEPTH:
-        raise _at(path, event, f"nested more than {MAX_DEPTH} levels deep")
+        raise _error_at(path, event, f"nested more than {MAX_DEPTH} levels deep")
     line = event.start_mark.line + 1
     if isinstance(event, yaml.ScalarEvent):
         return Located(_scalar(event, path, plain), line)
     if isinstance(event, yaml.MappingStartEvent):
         return Located(_members(events, path, plain, depth + 1), line)
+    # The only other event here is the start of a sequence.
     items: list[Located] = []
-    for item in events:
-        if isinstance(item, yaml.CollectionEndEvent):
+    for item_event in events:
+        if isinstance(item_event, yaml.CollectionEndEvent):
             break
-        items.append(_node(item, events, path, plain, depth + 1))
+        items.append(_node(item_event, events, path, plain, depth + 1))
     return Located(tuple(items), line)
 
 
@@ -305,7 +309,7 @@ def _scalar(event: Any, path: Path, plain: Callable[[str], Value | None]) -> Val
     try:
         return plain(text)
     except UsageError as error:
-        raise _at(path, event, error.message) from None
+        raise _error_at(path, event, error.message) from None
 
 
 def _members(
@@ -315,20 +319,21 @@ def _members(
     import yaml
 
     members: dict[str, Located] = {}
-    for key in events:
-        if isinstance(key, yaml.CollectionEndEvent):
+    for key_event in events:
+        if isinstance(key_event, yaml.CollectionEndEvent):
             break
-        if not isinstance(key, yaml.ScalarEvent):
-            raise _at(path, key, "a key must be a word")
-        name = str(_node(key, events, path, str, depth).value)
-        if name == "<<":
-            raise _at(path, key, "merge keys (<<) are not allowed")
-        if name in members:
-            raise _at(path, key, f"the key {reprlib.repr(name)} stands twice")
-        members[name] = _node(next(events), events, path, plain, depth)
+        if not isinstance(key_event, yaml.ScalarEvent):
+            raise _error_at(path, key_event, "a key must be a word")
+        # Keys are texts: an unquoted 1 or true is not converted.
+        key = str(_node(key_event, events, path, str, depth).value)
+        if key == "<<":
+            raise _error_at(path, key_event, "merge keys (<<) are not allowed")
+        if key in members:
+            raise _error_at(path, key_event, f"the key {reprlib.repr(key)} occurs twice")
+        members[key] = _node(next(events), events, path, plain, depth)
     return members
 
 
-def _at(path: Path, event: Any, problem: str) -> DataFormatError:
+def _error_at(path: Path, event: Any, problem: str) -> DataFormatError:
     """Return the error for a problem at an event of the YAML parser."""
     return DataFormatError(f"{path}, line {event.start_mark.line + 1}: {problem}")

@@ -65,7 +65,7 @@ class EncoderSpec:
 
     def __str__(self) -> str:
         name = _escape(self.backbone, _ESCAPED_IN_PATHS if self.is_path else _ESCAPED_IN_NAMES)
-        # A colon that would begin the parameters, or stand at the end.
+        # Escape a colon that would be read as the beginning of the parameters, and one at the end.
         name = _PARAMS_START.sub("%3A", name)
         text = re.sub(":$", "%3A", name)
         if self.revision:
@@ -169,9 +169,12 @@ Specs = str | Path | EncoderSpec | Sequence[str | Path | EncoderSpec]
 
 
 def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
-    """Return the spec of an encoder: parsed from a text, or of the directory at a ``Path``.
+    """Return the spec of an encoder: parsed from a text, or for the directory at a ``Path``, unless it is one already.
 
     A ``Path`` may hold reserved characters.
+
+    Raises:
+        UsageError: the text is not an encoder spec, or ``encoder`` is another object.
     """
     if isinstance(encoder, EncoderSpec):
         return encoder
@@ -179,7 +182,12 @@ def as_spec(encoder: str | Path | EncoderSpec) -> EncoderSpec:
         return EncoderSpec(str(encoder.absolute()))
     if isinstance(encoder, str):
         return parse_spec(encoder)
-    raise UsageError(
+    raise _not_a_name(encoder)
+
+
+def _not_a_name(encoder: object) -> UsageError:
+    """Return the error for an object that does not name an encoder."""
+    return UsageError(
         f"an encoder must be named by a text or a path, not {encoder!r:.60}",
         "Such as 'tiny', 'roberta+mirror' or './my-encoder'; mirrorbench.evaluate takes objects too.",
     )
@@ -196,8 +204,7 @@ def as_several(encoders: Specs) -> Sequence[str | Path | EncoderSpec]:
         return [encoders]
     if isinstance(encoders, Iterable) and not hasattr(encoders, "encode"):
         return list(encoders)
-    wrong: Any = encoders
-    return [as_spec(wrong)]  # raises the error
+    raise _not_a_name(encoders)
 
 
 def as_texts(encoders: Specs) -> tuple[str, ...]:
@@ -223,7 +230,7 @@ def path_name(path: str) -> str:
 
 
 def as_names(names: TaskNames) -> list[str]:
-    """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` leads to own data."""
+    """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` names a user's own data."""
     listed = [names] if isinstance(names, str | Path) else names
     if not isinstance(listed, Iterable) or hasattr(listed, "columns"):
         problem = f"tasks must be named by texts or paths, not {type(names).__name__}"
@@ -241,14 +248,16 @@ def as_names(names: TaskNames) -> list[str]:
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
-    """Parse ``KEY=VALUE,...`` as it stands after a colon; a ``UsageError`` quotes the wrong part and ``whole``."""
+    """Parse the ``KEY=VALUE,...`` after the colon of a text; a ``UsageError`` quotes the wrong part and the ``whole`` text."""
+    if not tail:
+        return ()
     params: dict[str, Value] = {}
-    for part in tail.split(",") if tail else []:
+    for part in tail.split(","):
         key, equals, value = part.partition("=")
         if not equals or not _KEY.fullmatch(key) or not value:
             raise UsageError(f"{part!r} is not KEY=VALUE in {whole!r}", f"Grammar: {GRAMMAR}")
         if key in params:
-            raise UsageError(f"the key {key!r} stands twice in {whole!r}", "Write each key once.")
+            raise UsageError(f"the key {key!r} occurs twice in {whole!r}", "Write each key once.")
         params[key] = parse_value(_unquote(value))
     return tuple(params.items())
 

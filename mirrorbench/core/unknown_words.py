@@ -52,29 +52,31 @@ def count_words(encoder: Encoder, inputs: Sequence[TextInput]) -> list[tuple[int
 
 
 def unknown_words_of(
-    encoder: Encoder, inputs: Iterable[TextInput], texts: Mapping[str, Sequence[str]]
+    encoder: Encoder, inputs: Iterable[TextInput], texts_by_item: Mapping[str, Sequence[str]]
 ) -> UnknownWords | None:
-    """Count the items with words that have no vector; ``None`` for an encoder that reads all words.
+    """Count the items in which some word has no vector.
+
+    ``None`` for an encoder that reads all words, and for a task without texts.
 
     Args:
         encoder: the encoder.
         inputs: all inputs of the task.
-        texts: the texts of each item, by its id.
+        texts_by_item: the texts of each item, by the item's id.
     """
-    texts_of_items: set[str] = set()
-    for item_texts in texts.values():
-        texts_of_items.update(item_texts)
-    input_of_text = {item.text: item for item in inputs if item.text in texts_of_items}
+    texts: set[str] = set()
+    for item_texts in texts_by_item.values():
+        texts.update(item_texts)
+    input_of_text = {input_.text: input_ for input_ in inputs if input_.text in texts}
     counts = count_words(encoder, list(input_of_text.values()))
-    if counts is None or not texts:
+    if counts is None or not texts_by_item:
         return None
     counts_of_text = dict(zip(input_of_text, counts, strict=True))
     n_incomplete = 0
     n_empty = 0
-    for item_texts in texts.values():
+    for item_texts in texts_by_item.values():
         item_counts = [counts_of_text[text] for text in item_texts if text in counts_of_text]
         if any(n_vectors < n_words for n_words, n_vectors in item_counts):
             n_incomplete += 1
         if any(n_vectors == 0 and n_words > 0 for n_words, n_vectors in item_counts):
             n_empty += 1
-    return UnknownWords(n_incomplete, len(texts), n_empty)
+    return UnknownWords(items=n_incomplete, of=len(texts_by_item), empty=n_empty)

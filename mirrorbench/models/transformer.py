@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.devices import device_type, moved, on_gpu, own_weights
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import (
-    READ_BACK,
+    READ_BACK_HINT,
     MirrorbenchError,
     ModelUnavailableError,
     ReadBackError,
@@ -143,7 +143,7 @@ class Transformer:
                 stored = load_transformer(folder, _CPU).model.state_dict()
         except ModelUnavailableError as error:
             raise ReadBackError(
-                f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK
+                f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK_HINT
             ) from error
         different = []
         for name in sorted({*expected, *stored}):
@@ -152,7 +152,7 @@ class Transformer:
                 different.append(name)
         if different:
             problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
-            raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK)
+            raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK_HINT)
 
     @property
     def n_parameters(self) -> int:

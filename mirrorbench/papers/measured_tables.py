@@ -122,7 +122,7 @@ def measured_table(
                     tuned = True
         cells[r][c] = PaperCell(table.printed[r][c], _measure(target, by_task), tuned, comparable)
     _fill_differences(table, cells)
-    precisions = sorted({result.evaluated_in for result in shown.values()})
+    precisions = sorted({result.evaluation_precision for result in shown.values()})
     if len(precisions) > 1:
         notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
     rows = tuple(tuple(row) for row in cells)

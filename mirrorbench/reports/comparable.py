@@ -54,7 +54,7 @@ class Stored(NamedTuple):
 
 def stored_results(outcome: Outcome, plan: Plan, store: ResultStore) -> list[Stored]:
     """Return the results of a run; those that it computed hold their predictions."""
-    paths = {cell.id: store.where(cell) for cell in plan.cells}
+    paths = {cell.id: store.stored_path(cell) for cell in plan.cells}
     stored = []
     for result in outcome.results:
         predictions = outcome.predictions.get(result.cell_id)
@@ -172,7 +172,7 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     task and seed, or would be averaged as seeds of one score.
     """
     reasons = _several("protocols", {result.protocol for result in results})
-    reasons += _several("evaluated in", {result.evaluated_in for result in results})
+    reasons += _several("evaluated in", {result.evaluation_precision for result in results})
 
     n_data = _ambiguous((result.task, _data_of(result)) for result in results)
     for task, n in n_data.items():
@@ -254,7 +254,7 @@ def incomparable(results: Sequence[Result]) -> list[str]:
     if len(computations) > 1:
         reasons.append("different computations")
     reasons += _several("protocols", {result.protocol for result in results})
-    reasons += _several("evaluated in", {result.evaluated_in for result in results})
+    reasons += _several("evaluated in", {result.evaluation_precision for result in results})
     reasons += _several("metrics", {result.main_metric for result in results})
     return reasons
 

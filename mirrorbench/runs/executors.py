@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.devices import check_half_precision, gpu_count
+from mirrorbench.core.devices import check_bf16, gpu_count
 from mirrorbench.core.errors import StorageError, UsageError, unknown_name
 from mirrorbench.core.hooks import hookimpl
 from mirrorbench.core.plugins import Plugins
@@ -207,7 +207,7 @@ def _check_device(compute: Compute, cells: CellGroup) -> None:
         for model in cell.model.with_members():
             precisions.add(model.precision)
     try:
-        check_half_precision(compute.device, precisions)
+        check_bf16(compute.device, precisions)
     except UsageError as error:
         raise UsageError(
             f"the run was planned for other devices than the worker on {platform.node()} has: {error.message}",

@@ -43,8 +43,8 @@ EMBEDDINGS = "embeddings"
 STATEMENT = "computation.txt"
 """File beside vectors that states their computation."""
 TRAITS_FOLDER = "traits"
-_TRIAL = 5
-"""Version of the forward passes that measure traits; raised when they change."""
+_TRAITS_VERSION = 5
+"""Version of the forward passes that measure traits, raised when they change; part of the key of traits."""
 CACHE_FOLDERS = (
     "models",
     CHECKPOINTS,
@@ -59,7 +59,7 @@ CACHE_FOLDERS = (
 _logger = logging.getLogger(__name__)
 
 
-class SavedModel(Protocol):
+class StorableModel(Protocol):
     """A model that can be stored: ``models.transformer.Transformer``."""
 
     def save(self, folder: Path) -> None:
@@ -87,12 +87,12 @@ class Cache:
             return None
         return path
 
-    def save_model(self, key: str, transformer: SavedModel, description: dict[str, Any]) -> Path:
+    def save_model(self, key: str, model: StorableModel, description: dict[str, Any]) -> Path:
         """Store a tuned model in the format of transformers, with ``description`` as ``mirrorbench.json``."""
 
         def write(folder: Path) -> None:
-            transformer.save(folder)
-            transformer.check_saved(folder)
+            model.save(folder)
+            model.check_saved(folder)
             text = json.dumps(description, indent=2, ensure_ascii=False)
             (folder / DESCRIPTION).write_text(text, encoding="utf-8")
 
@@ -137,7 +137,7 @@ class Cache:
         """Return matrix and bias of a fitted transformation; ``None`` if it is missing or damaged."""
         path = self._transformation_path(key)
         try:
-            # This verifies the checksums of the archive.
+            # Reading the arrays verifies the checksums of the archive.
             with np.load(path) as arrays:
                 return arrays["matrix"], arrays["bias"]
         except FileNotFoundError:
@@ -154,19 +154,19 @@ class Cache:
         text = (self.root / "models" / key / DESCRIPTION).read_text(encoding="utf-8")
         return dict(json.loads(text))
 
-    def traits(self, identity: dict[str, Any], look: Callable[[], _T], kind: type[_T]) -> _T:
-        """Return the stored traits of the model that ``identity`` names; else measure them by ``look`` and store them.
+    def traits(self, identity: dict[str, Any], measure: Callable[[], _T], kind: type[_T]) -> _T:
+        """Return the stored traits of the model that ``identity`` names; else measure them and store them.
 
-        Traits are a dataclass of type ``kind``. Their key includes the versions of torch and transformers. Where the
-        cache cannot be written, traits are not stored.
+        Traits are a dataclass of type ``kind``. Their key includes the versions of torch and transformers. If the cache
+        cannot be written, traits are not stored.
         """
         libraries = {name: version(name) for name in ("torch", "transformers")}
-        key = digest({**identity, **libraries, "trial": _TRIAL})
+        key = digest({**identity, **libraries, "trial": _TRAITS_VERSION})
         path = self.root / TRAITS_FOLDER / f"{key}.json"
         stored = _stored_traits(path, kind)
         if stored is not None:
             return stored
-        traits = look()
+        traits = measure()
         as_json = msgspec.to_builtins(asdict(traits))
         content = json.dumps({"traits": as_json, "checksum": digest({key: as_json})})
         with suppress(StorageError), writing(path, self.root, flush=False) as sink:

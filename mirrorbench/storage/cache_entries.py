@@ -22,7 +22,7 @@ from mirrorbench.storage.files import TEMPORARY, unwritable
 
 LEFTOVER_AGE = 86_400.0
 """Seconds after which a temporary file counts as abandoned."""
-_OURS = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
+_ENTRY_NAME = re.compile(rf"[0-9a-f]{{32,}}|{re.escape(TEMPORARY)}.*")
 """Names of entries, complete or not; mirrorbench did not create other files, and leaves them alone."""
 _READ_BY_LISTINGS = (DESCRIPTION, STATEMENT, ABOUT)
 """Files that a listing reads, so that their time of access does not show a use of the entry."""
@@ -51,7 +51,7 @@ def entries(cache: Cache) -> list[CacheEntry]:
     cache_entries = []
     for folder in CACHE_FOLDERS:
         for path in sorted((cache.root / folder).glob("*")):
-            if not _OURS.fullmatch(path.stem):
+            if not _ENTRY_NAME.fullmatch(path.stem):
                 continue
             with suppress(FileNotFoundError):  # removed by another process
                 cache_entries.append(_entry(folder, path))
@@ -59,6 +59,7 @@ def entries(cache: Cache) -> list[CacheEntry]:
 
 
 def _entry(folder: str, path: Path) -> CacheEntry:
+    """Return the entry at a path in a folder of the cache, as a leftover if it is incomplete."""
     size = 0
     times = []
     for file in (path, *path.rglob("*")):
@@ -93,6 +94,7 @@ class _Statement(NamedTuple):
 
 
 def _read_statement(folder: str, path: Path) -> _Statement:
+    """Return what the files of an entry state; ``None`` as the computation of models and vectors that state none."""
     try:
         if folder == "models":
             description = json.loads((path / DESCRIPTION).read_text(encoding="utf-8"))
@@ -111,9 +113,9 @@ def _read_statement(folder: str, path: Path) -> _Statement:
 def prunable(
     cache: Cache, older_than: float | None = None, everything: bool = False, earlier: bool = False
 ) -> list[CacheEntry]:
-    """Return entries to remove, the largest first, without those that a running process holds.
+    """Return entries to remove, the largest first: abandoned leftovers, and entries that meet one of the conditions.
 
-    These are abandoned leftovers, and entries that meet one of the conditions.
+    Entries that a running process holds are left out.
 
     Args:
         cache: the cache.

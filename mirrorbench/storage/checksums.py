@@ -31,7 +31,7 @@ CHECKSUMS = "SHA256SUMS"
 ABOUT = "about.txt"
 """A file in a cached folder with the line that ``cache list`` shows for it."""
 
-Named = Sequence[tuple[str, Path]]
+NamedFiles = Sequence[tuple[str, Path]]
 """Files with the names that enter their checksum."""
 
 
@@ -60,10 +60,10 @@ _undamaged: set[FileStates] = set()
 _logger = logging.getLogger(__name__)
 
 
-def state(named: Named) -> FileStates:
+def state(files: NamedFiles) -> FileStates:
     """Return the state of each file; it differs after any change to the file."""
     states = []
-    for name, file in named:
+    for name, file in files:
         try:
             status = file.stat()
         except OSError as error:
@@ -83,37 +83,45 @@ def state(named: Named) -> FileStates:
     return tuple(states)
 
 
-def settled(seen: FileStates, began: int) -> bool:
+def settled(states: FileStates, began: int) -> bool:
     """Return whether any change to the files after the time ``began`` (nanoseconds) also changes their state.
 
     Only then is a checksum remembered. Otherwise a file that is written twice within one step of the file system's
     clock would keep the checksum of the first content, and the vectors of one model would be stored as another's.
     """
-    return all(file.changed + SETTLED * 1e9 <= began for file in seen)
+    return all(file.changed + SETTLED * 1e9 <= began for file in states)
 
 
-def content(named: Named) -> str:
-    """Return the SHA-256 of names and contents of files; the files are read again after one of them changed."""
-    before = state(named)
+def content(files: NamedFiles) -> str:
+    """Return the SHA-256 of names and contents of files, which are read again only after one of them changed.
+
+    Raises:
+        ModelUnavailableError: a file cannot be read.
+    """
+    before = state(files)
     began = time.time_ns()
     if before in _content_checksums:
         return _content_checksums[before]
     hashed = hashlib.sha256()
-    for name, file in named:
+    for name, file in files:
         hashed.update(name.encode())
         hashed.update(_sha256(file).digest())
     sha256 = hashed.hexdigest()
-    if settled(before, began) and state(named) == before:
+    if settled(before, began) and state(files) == before:
         _content_checksums[before] = sha256
     return sha256
 
 
 @contextmanager
-def unchanged(named: Callable[[], Named], expected: str, what: str) -> Iterator[None]:
-    """Raise a ``ModelUnavailableError`` if the ``content`` of files is not ``expected`` until the block ends."""
-    before = state(named())
+def unchanged(list_files: Callable[[], NamedFiles], expected: str, what: str) -> Iterator[None]:
+    """Raise a ``ModelUnavailableError`` if files changed during the block, or their ``content`` is not ``expected``.
+
+    The error is raised at the end of the block. ``list_files`` returns the files then as well as before the block, so
+    that new files count as a change; ``what`` names the files in the message.
+    """
+    before = state(list_files())
     yield
-    if state(named()) != before or content(named()) != expected:
+    if state(list_files()) != before or content(list_files()) != expected:
         raise ModelUnavailableError(
             f"the files of {what} changed after they were checksummed", "Run it again."
         )
@@ -128,26 +136,26 @@ def _sha256(file: Path) -> hashlib._Hash:
 
 
 def kept_checksum(path: Path) -> str:
-    """Return the SHA-256 of a file, kept in the cache until the file changes: files of word vectors have gigabytes."""
+    """Return the SHA-256 of a file, which the cache keeps until the file changes: word vectors take gigabytes."""
     before = state([("", path)])
     began = time.time_ns()
-    stored_file = cache_root() / "checksums" / f"{digest({'file': before})}.json"
-    if stored_file.is_file():
+    entry_file = cache_root() / "checksums" / f"{digest({'file': before})}.json"
+    if entry_file.is_file():
         with suppress(OSError, ValueError, TypeError, KeyError):
-            stored = json.loads(stored_file.read_bytes())
-            if stored["check"] == checksum(f"{stored_file.stem} {stored['sha256']}"):
-                return str(stored["sha256"])
+            entry = json.loads(entry_file.read_bytes())
+            if entry["check"] == checksum(f"{entry_file.stem} {entry['sha256']}"):
+                return str(entry["sha256"])
         _logger.warning(
             "The checksum of %s in the cache is damaged (%s); the file is read again.",
             path,
-            stored_file,
+            entry_file,
         )
     sha256 = _sha256(path).hexdigest()
     if settled(before, began) and state([("", path)]) == before:
-        check = checksum(f"{stored_file.stem} {sha256}")
-        to_store = {"file": str(path), "sha256": sha256, "check": check}
-        with writing(stored_file, flush=False) as sink:
-            sink.write(json.dumps(to_store).encode())
+        check = checksum(f"{entry_file.stem} {sha256}")
+        new_entry = {"file": str(path), "sha256": sha256, "check": check}
+        with writing(entry_file, flush=False) as sink:
+            sink.write(json.dumps(new_entry).encode())
     return sha256
 
 
@@ -183,6 +191,7 @@ def damaged_files(folder: Path) -> str:
 
 
 def _matches(file: Path, expected: str) -> bool:
+    """Return whether a file can be read and has the SHA-256 ``expected``."""
     with suppress(ModelUnavailableError):
         return _sha256(file).hexdigest() == expected
     return False
@@ -203,12 +212,12 @@ def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path
     ``what`` names the content in the message of a ``StorageError``.
     """
     problem = f"{what} cannot be written to {target.parent}"
-    another = "set MIRRORBENCH_CACHE=FOLDER"
-    with building(target, f"{TEMPORARY}{target.name}-", problem, another) as folder:
+    alternative = "set MIRRORBENCH_CACHE=FOLDER"
+    with building(target, f"{TEMPORARY}{target.name}-", problem, alternative) as folder:
         write(folder)
         write_checksums(folder)
         sync_tree(folder)
-        # A whole folder stays, since it may be in use.
+        # An undamaged folder stays, since it may be in use.
         if not damaged_files(target):
             return target
         shutil.rmtree(target, ignore_errors=True)

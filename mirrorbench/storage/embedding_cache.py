@@ -80,21 +80,21 @@ class EmbeddingCache:
             (self.folder / f"{name}{suffix}").unlink(missing_ok=True)
 
     def missing(self, inputs: Sequence[TextInput]) -> list[TextInput]:
-        """Return the inputs that have no undamaged vectors here, in their order."""
-        keys = [item.key() for item in inputs]
+        """Return the inputs that have no undamaged vectors here, in their order; damaged shards are removed."""
+        keys = [input_.key() for input_ in inputs]
         shards = {self._rows[key][0] for key in keys if key in self._rows}
         for shard in sorted(shards & self._unchecked.keys()):
             name = self._unchecked.pop(shard)
-            if not is_whole(self.folder, name, self._shards[shard]):
+            if not is_undamaged(self.folder, name, self._shards[shard]):
                 self._rows = {
                     key: position for key, position in self._rows.items() if position[0] != shard
                 }
                 self._drop(name)
-        return [item for item, key in zip(inputs, keys, strict=True) if key not in self._rows]
+        return [input_ for input_, key in zip(inputs, keys, strict=True) if key not in self._rows]
 
     def put(self, inputs: Sequence[TextInput], vectors: Array) -> None:
         """Store the vectors of inputs, shape (len(inputs), dimensions)."""
-        key_bytes = b"".join(item.key() for item in inputs)
+        key_bytes = b"".join(input_.key() for input_ in inputs)
         keys = np.frombuffer(key_bytes, dtype=np.uint8).reshape(-1, KEY_BYTES)
         name = shard_name(keys, vectors)
         for suffix, array in ((".npy", vectors), (".keys.npy", keys)):
@@ -112,10 +112,10 @@ class EmbeddingCache:
         """Return the vectors of inputs that are all stored, float32 of shape (len(inputs), dimensions)."""
         if not inputs:
             return np.empty((0, 0), dtype=np.float32)
-        positions = np.array([self._rows[item.key()] for item in inputs])
+        positions = np.array([self._rows[input_.key()] for input_ in inputs])
         shards = positions[:, 0]
         rows = positions[:, 1]
-        # Dimensions of a shard in use: the first shard may have been dropped as damaged.
+        # Take the dimensions from a shard in use: the first shard may have been dropped as damaged.
         dimensions = self._shards[shards[0]].shape[1]
         result = np.empty((len(inputs), dimensions), dtype=np.float32)
         for shard in np.unique(shards):
@@ -132,7 +132,7 @@ def shard_name(keys: NDArray[np.uint8], vectors: Array) -> str:
     return digest.hexdigest()
 
 
-def is_whole(folder: Path, name: str, vectors: Array | None = None) -> bool:
+def is_undamaged(folder: Path, name: str, vectors: Array | None = None) -> bool:
     """Return whether a shard's keys and vectors match its name; vectors that are not given are read."""
     try:
         keys = np.load(folder / f"{name}.keys.npy")

@@ -30,18 +30,18 @@ _REMEDIES = {
     errno.EEXIST: _IN_THE_WAY,
     errno.ENAMETOOLONG: "Use a shorter name",
 }
-"""Remedies by the number of the system's error; ``{}`` stands for the way to name another place to write to."""
+"""Remedies by the number of the system's error; ``{}`` is replaced by the way to name another place to write to."""
 
 
 def unwritable(
-    problem: str, error: Exception, another: str = "name another folder"
+    problem: str, error: Exception, alternative: str = "name another folder"
 ) -> StorageError:
     """Return the error for a refused write: the system's reason, and a remedy.
 
     Args:
         problem: the failed action, as the message begins.
         error: an ``OSError``, or the ``SafetensorError`` that safetensors makes of one.
-        another: the user's way to name another place to write to.
+        alternative: the user's way to name another place to write to.
     """
     message = str(error)
     number: int = getattr(error, "errno", None) or 0
@@ -55,7 +55,7 @@ def unwritable(
         # NumPy's error for a full disk has no number.
         number = number or errno.ENOSPC
         reason = os.strerror(number)
-    hint = _REMEDIES.get(number, "{}").format(another)
+    hint = _REMEDIES.get(number, "{}").format(alternative)
     return StorageError(f"{problem}: {reason}.", f"{hint[0].upper()}{hint[1:]}.")
 
 
@@ -103,14 +103,14 @@ def writing(target: Path, store: Path | None = None, flush: bool = True) -> Iter
 
 
 @contextmanager
-def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[Path]:
-    """Make a new folder beside ``target``, which is removed at the end unless the block renames it.
+def building(target: Path, prefix: str, problem: str, alternative: str) -> Iterator[Path]:
+    """Make a new folder beside ``target`` for the block, which renames it when it is complete; otherwise remove it.
 
     Args:
         target: the path for which the folder is made.
         prefix: beginning of the folder's name.
         problem: beginning of the message of a ``StorageError`` if something cannot be written.
-        another: the user's way to name another place to write to.
+        alternative: the user's way to name another place to write to.
     """
     # safetensors raises it when the disk is full.
     from safetensors import SafetensorError
@@ -120,7 +120,7 @@ def building(target: Path, prefix: str, problem: str, another: str) -> Iterator[
         folder.mkdir(parents=True)
         yield folder
     except (OSError, SafetensorError) as error:
-        raise unwritable(problem, error, another) from error
+        raise unwritable(problem, error, alternative) from error
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -143,7 +143,7 @@ def sync_folder(folder: Path) -> None:
 def sync_tree(folder: Path) -> None:
     """Flush the files and folders below a folder to the disk, and give the files the permissions of the folder.
 
-    Files that safetensors writes are otherwise readable only by their owner.
+    Without this, only their owner could read the files that safetensors writes.
     """
     for parent, _, names in os.walk(folder, topdown=False):
         for name in names:

@@ -24,7 +24,7 @@ _FileState = tuple[int, int]
 
 
 class _Sighting(NamedTuple):
-    """The file of another process's lease, since it was last refreshed."""
+    """What this process saw of the file of another process's lease since its last refresh."""
 
     state: _FileState
     """State of the file."""
@@ -61,6 +61,7 @@ class Leases:
         lease = self._lease(name)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            # Try once more if the lease was held, but its holder has ended.
             for _ in range(2):
                 with suppress(Timeout):
                     return lease.acquire(timeout=0)
@@ -83,6 +84,7 @@ class Leases:
         owner = self._lease(name).owner
         if not owner:
             return ""
+        # filelock appends a mark of the process namespace to the name of the host.
         host = owner.hostname.partition("?")[0]
         return f"process {owner.pid} on {host}"
 
@@ -99,7 +101,7 @@ class Leases:
         """
         path = self._path(name)
         now = time.monotonic()
-        # An OSError means that the file is gone, another user's, or open where open files cannot be removed.
+        # An OSError means that the file is gone or another user's, or that the system cannot remove it while it is open.
         with suppress(OSError):
             state = _state(path)
             owner = self._lease(name).owner
@@ -137,11 +139,16 @@ def _state(path: Path) -> _FileState:
 
 
 def _has_ended(owner: OwnerRecord) -> bool:
-    """Return whether a holder is a process of this machine and container that has ended, even if it is a zombie."""
+    """Return whether the holder of a lease ran on this machine and in this container, and has ended.
+
+    A zombie counts as ended. False if it is unknown.
+    """
     import psutil
 
+    # filelock names the process namespace of a holder unless it is the initial one.
     host, _, namespace = owner.hostname.partition("?pidns-")
-    with suppress(OSError):  # the file exists only on Linux
+    # /proc exists only on Linux.
+    with suppress(OSError):
         inode = Path("/proc/self/ns/pid").stat().st_ino
         this_namespace = "" if inode == _INITIAL_PID_NAMESPACE else f"{inode:x}"
         if namespace != this_namespace:

@@ -26,12 +26,15 @@ def beside(output: Path) -> Iterator[Path]:
     """Open a hidden folder beside ``output`` for incomplete files, in which no other process works at the same time.
 
     The folder is removed at the end if it is empty. Files left in it, also by a killed process, stay for the next
-    process that writes ``output``. A file in it shows that mirrorbench created it: a user's folder of that name is
-    refused.
+    process that writes ``output``.
+
+    Raises:
+        UsageError: another process works in the folder, or mirrorbench did not create it, which a file in it shows.
+        StorageError: the folder cannot be written.
     """
     folder = place_beside(output)
     try:
-        with _claimed(folder, output):
+        with _claim(folder, output):
             try:
                 yield folder
             finally:
@@ -51,19 +54,19 @@ def place_beside(output: Path) -> Path:
     return output.parent / f".{name}.mirrorbench"
 
 
-def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
+def _claim(folder: Path, output: Path) -> AbstractContextManager[object]:
     """Create and mark a folder beside an output, and return the lease on it.
 
     Raises:
         UsageError: mirrorbench did not create the folder, or another process works in it.
     """
     leases = Leases(folder)
-    another = "name another output"
+    alternative = "name another output"
     try:
         if _is_foreign(folder):
             raise UsageError(
                 f"{folder} exists, and mirrorbench did not create it",
-                f"Move it elsewhere, or {another}.",
+                f"Move it elsewhere, or {alternative}.",
             )
         folder.mkdir(parents=True, exist_ok=True)
         lease = _take_lease(leases)
@@ -71,7 +74,7 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
             if leases.is_fresh(_LEASE):
                 holder = leases.holder(_LEASE) or "another process"
                 raise UsageError(
-                    f"{output} is being written by {holder}", f"Wait for it, or {another}."
+                    f"{output} is being written by {holder}", f"Wait for it, or {alternative}."
                 )
             # Wait until the lease of a process that was killed on another machine ends.
             time.sleep(POLL_SECONDS)
@@ -79,15 +82,15 @@ def _claimed(folder: Path, output: Path) -> AbstractContextManager[object]:
         # Release the lease if the mark cannot be written.
         with ExitStack() as held:
             held.enter_context(lease)
-            mark = f"What mirrorbench has not finished of {printable(output.name)}\n"
+            mark = f"Unfinished files of mirrorbench for {printable(output.name)}\n"
             (folder / _MARK).write_text(mark, encoding="utf-8")
             return held.pop_all()
     except OSError as error:
-        raise unwritable(f"Cannot write {output}", error, another) from error
+        raise unwritable(f"Cannot write {output}", error, alternative) from error
 
 
 def _is_foreign(path: Path) -> bool:
-    """Return whether a path exists that is not an empty folder, or one that mirrorbench marked."""
+    """Return whether a path exists and is neither an empty folder nor one that mirrorbench marked."""
     if path.is_symlink() or path.is_file():
         return True
     if not path.is_dir():

@@ -37,8 +37,8 @@ _logger = logging.getLogger(__name__)
 
 ANALYSES_FOLDER = "analyses"
 """Folder, in that of the results, of the analyses in the papers' tables."""
-_APART = re.compile(rf"{ANALYSES_FOLDER}|limit-\d+")
-"""Folders without scores of whole tasks: analyses, and smoke runs on a number of items."""
+_FOLDERS_APART = re.compile(rf"{ANALYSES_FOLDER}|limit-\d+")
+"""Names of folders whose results are not scores of whole tasks: analyses, and smoke runs on a number of items."""
 RESULT_SCHEMA = 1
 """Version of the result file's layout."""
 
@@ -178,8 +178,8 @@ class Result:
         return self.cell.get("computation")
 
     @property
-    def by_kept_model(self) -> bool:
-        """Whether the tuned model came from the cache, instead of being tuned for this result."""
+    def from_cached_model(self) -> bool:
+        """Whether the tuned model came from the cache instead of being tuned for this result."""
         return bool(self.cost.get("tuning", {}).get("from_cache"))
 
     @property
@@ -188,7 +188,7 @@ class Result:
         return int(self.data.get("limit", 0))
 
     @property
-    def evaluated_in(self) -> str:
+    def evaluation_precision(self) -> str:
         """The numeric precision of the evaluation, which must be the same for all results of a table."""
         return str(self.cell["precision"]["encoding"])
 
@@ -212,7 +212,7 @@ def limited(root: Path, limit: int) -> Path:
 
 def folders_of_smoke_runs(root: Path) -> list[Path]:
     """Return the folders of results of smoke runs (``limited``) in a folder of results."""
-    return [path for path in sorted(root.glob("limit-*")) if _APART.fullmatch(path.name)]
+    return [path for path in sorted(root.glob("limit-*")) if _FOLDERS_APART.fullmatch(path.name)]
 
 
 def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
@@ -241,7 +241,7 @@ class ResultStore:
 
     @property
     def analyses(self) -> ResultStore:
-        """The store of analyses: results that have the analysis in the place of the task."""
+        """The store of analyses: results whose ``task`` is an analysis."""
         return ResultStore(self.root / ANALYSES_FOLDER)
 
     @cached_property
@@ -263,10 +263,10 @@ class ResultStore:
             / f"seed-{cell.seed}.json"
         )
 
-    def where(self, cell: StoredCell) -> Path:
-        """Return the path of the result that was moved aside under the cell's id; ``path(cell)`` if there is none."""
+    def stored_path(self, cell: StoredCell) -> Path:
+        """Return the path of the cell's result if it was moved aside; otherwise ``path(cell)``."""
         path = self.path(cell)
-        aside = _aside(path, cell.id)
+        aside = _path_aside(path, cell.id)
         return aside if aside.is_file() else path
 
     def find(self, cell: StoredCell) -> Result | None:
@@ -275,13 +275,13 @@ class ResultStore:
         A damaged result causes a warning and counts as missing.
         """
         path = self.path(cell)
-        for candidate in (path, _aside(path, cell.id)):
+        for candidate in (path, _path_aside(path, cell.id)):
             if not candidate.is_file():
                 continue
             try:
                 result = read_result(candidate)
                 if result.cell_id == cell.id:
-                    _check_beside(candidate, result)
+                    _check_files_beside(candidate, result)
                     return result
             except DataFormatError as error:
                 _logger.warning("%s: computed again.", error.message)
@@ -290,17 +290,19 @@ class ResultStore:
     def restore(self, cell: StoredCell, result: Result) -> Result:
         """Make the result of this cell the current one, which tables show, and return it.
 
-        The file in its place is moved aside. Computation, corpus and the user's name of the encoder are updated to
-        those of ``cell``, since equal identities mean equal content. A folder that cannot be written stays as it is.
+        Another result in its place is moved aside. Computation, corpus and the user's name of the encoder are updated
+        to those of ``cell``, since equal identities mean equal content. If the folder cannot be written, only the
+        returned result is updated.
         """
         path = self.path(cell)
-        aside = _aside(path, cell.id)
-        current = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        aside = _path_aside(path, cell.id)
+        values_of_cell = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
+        # A missing key means the same as an empty name.
         if cell.name or result.name:
-            current["name"] = cell.name
-        is_outdated = any(result.cell.get(key) != value for key, value in current.items())
+            values_of_cell["name"] = cell.name
+        is_outdated = any(result.cell.get(key) != value for key, value in values_of_cell.items())
         if is_outdated:
-            result = replace(result, cell=result.cell | current)
+            result = replace(result, cell=result.cell | values_of_cell)
         if aside.is_file() or is_outdated:
             with suppress(OSError, StorageError), self._lease(path):
                 if aside.is_file():
@@ -316,7 +318,7 @@ class ResultStore:
         return self.leases.wait(checksum(path.relative_to(self.root).as_posix())[:32])
 
     def sweep(self, *cells: StoredCell) -> None:
-        """Remove unfinished files of killed processes for some cells; files that a process is writing stay."""
+        """Remove the unfinished files that killed processes left for some cells; files that are being written stay."""
         for cell in cells:
             path = self.path(cell)
             for suffix in (".json", *_SUFFIXES_BESIDE):
@@ -353,7 +355,7 @@ class ResultStore:
                 sink.write(content)
         self._write_json(path, result)
         # Remove a result of this identity that was moved aside earlier, and was damaged there.
-        aside = _aside(path, result.cell_id)
+        aside = _path_aside(path, result.cell_id)
         for suffix in (".json", *_SUFFIXES_BESIDE):
             aside.with_suffix(suffix).unlink(missing_ok=True)
 
@@ -368,7 +370,7 @@ def hidden_id(item: str) -> str:
     return checksum(item)[:16]
 
 
-def _aside(path: Path, cell_id: str) -> Path:
+def _path_aside(path: Path, cell_id: str) -> Path:
     """Return the path to which the result of a cell is moved aside."""
     return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
 
@@ -381,7 +383,7 @@ def _move_aside(path: Path, cell_id: str) -> None:
         _move(path, path.with_name(f"{path.stem}.unreadable.json"))
         return
     if stored_id != cell_id:
-        _move(path, _aside(path, stored_id))
+        _move(path, _path_aside(path, stored_id))
 
 
 def _move(path: Path, target: Path) -> None:
@@ -450,7 +452,7 @@ def read_result(path: Path) -> Result:
     return result
 
 
-def _check_beside(path: Path, result: Result) -> None:
+def _check_files_beside(path: Path, result: Result) -> None:
     """Raise a ``DataFormatError`` if a file beside a result is missing, damaged or belongs to another result."""
     for suffix, expected in result.beside.items():
         file = path.with_suffix(suffix)
@@ -506,11 +508,11 @@ def read_results(root: Path) -> Iterator[Result]:
 
 
 def result_files(root: Path) -> list[Path]:
-    """Return the files of current results below a folder, sorted, without analyses, smoke runs and results aside."""
+    """Return the files of current results below a folder, sorted, without analyses, smoke runs and results moved aside."""
     files = []
     for path in sorted(root.rglob("seed-*.json")):
         is_current = re.fullmatch(r"seed-\d+\.json", path.name)
-        is_apart = _APART.fullmatch(path.relative_to(root).parts[0])
+        is_apart = _FOLDERS_APART.fullmatch(path.relative_to(root).parts[0])
         if is_current and not is_apart:
             files.append(path)
     return files

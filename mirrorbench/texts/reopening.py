@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from mirrorbench.core.encoder_protocol import Array
-from mirrorbench.core.errors import READ_BACK, ReadBackError
+from mirrorbench.core.errors import READ_BACK_HINT, ReadBackError
 from mirrorbench.models.opening import read_sentence_transformer
 from mirrorbench.models.pooling import Pooling, PoolingFunction
 from mirrorbench.models.transformations import Affine
@@ -96,7 +96,8 @@ class Sample:
                 problem = self._difference(vectors)
             if problem:
                 raise ReadBackError(
-                    f"The encoder is not written: {library} {version(library)} {problem}", READ_BACK
+                    f"The encoder is not written: {library} {version(library)} {problem}",
+                    READ_BACK_HINT,
                 )
 
     def _difference(self, vectors: Array) -> str:

@@ -51,15 +51,15 @@ def test_gpus_without_native_bf16_tune_in_fp16(monkeypatch: pytest.MonkeyPatch) 
     for capability, precision in (((8, 0), "bf16"), ((10, 3), "bf16"), ((7, 5), "fp16")):
         monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device, has=capability: has)
         assert devices.tuning_precision(GPU) == precision
-        devices.check_half_precision(GPU, {"fp32", precision})
+        devices.check_bf16(GPU, {"fp32", precision})
     assert (
         devices.tuning_precision(GPU, here=False) == "bf16"
     )  # of a GPU elsewhere nothing is known
-    devices.check_half_precision(CPU, {"bf16"})
+    devices.check_bf16(CPU, {"bf16"})
     with pytest.raises(
         UsageError, match=r"A GPU has no bf16: its compute capability is 7\.5"
     ) as caught:
-        devices.check_half_precision(GPU, {"fp32", "bf16"})
+        devices.check_bf16(GPU, {"fp32", "bf16"})
     assert "--precision" in caught.value.hint
 
 
@@ -128,7 +128,7 @@ def test_process_gpu_and_memory_share_are_set(monkeypatch: pytest.MonkeyPatch) -
     asked: list[object] = []
     monkeypatch.setattr(torch.cuda, "set_device", asked.append)
     monkeypatch.setattr(torch.cuda, "set_per_process_memory_fraction", asked.append)
-    monkeypatch.setattr(devices, "_share", 1.0)
+    monkeypatch.setattr(devices, "_memory_share", 1.0)
     for name, share in (("cpu", 1.0), ("cuda", 1.0), ("cuda:2", 0.5)):
         devices.enter_gpu(torch.device(name), share)
     assert asked == [0, 2, 0.5]

@@ -179,7 +179,7 @@ def test_unloadable_plugin_is_reported_and_not_registered(
         ("register_encoders()", "...", "takes 0 positional arguments"),
         ("register_encoders(register)", "yield", "returned a generator"),
         ("register_encoders(register)", "register('a')", "missing 1 required positional argument"),
-        ("register_encoders(register)", "register('a', max, 5)", "by a int"),
+        ("register_encoders(register)", "register('a', max, 5)", "with a int, not a text"),
         (
             "register_encoders(register)",
             "register('a', max, desc='b')",

@@ -84,7 +84,7 @@ def test_valid_specs_are_parsed(
         ("bert:a=1,b", "'b' is not KEY=VALUE"),
         ("bert:a=", "'a=' is not KEY=VALUE"),
         ("bert:A=1", "'A=1' is not KEY=VALUE"),
-        ("bert:a=1,a=2", "the key 'a' stands twice"),
+        ("bert:a=1,a=2", "the key 'a' occurs twice"),
     ],
 )
 def test_malformed_specs_are_rejected(text: str, message: str) -> None:

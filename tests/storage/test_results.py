@@ -148,14 +148,14 @@ def test_replaced_result_is_set_aside_and_restored(
     assert store.find(new) is None
     second = write(store, new, result(new, 0.2), SCORES)
     files = {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()}
-    assert store.where(new) == store.path(new) == store.path(old) != store.where(old)
+    assert store.stored_path(new) == store.path(new) == store.path(old) != store.stored_path(old)
     assert store.restore(new, second) == second  # it is there
     assert {path.name: path.read_bytes() for path in store.path(new).parent.iterdir()} == files
     assert store.restore(old, first) == first
     assert list(read_results(store.root)) == [first]
     assert (store.find(old), store.find(new)) == (first, second)
     aside = f"seed-0.{new.id[:12]}"
-    assert store.where(new) == store.path(new).with_name(f"{aside}.json")
+    assert store.stored_path(new) == store.path(new).with_name(f"{aside}.json")
     assert names(store) == [
         f"{aside}.json",
         f"{aside}.npz",
@@ -257,7 +257,7 @@ def test_concurrent_writers_keep_results_with_their_arrays(
         written = [first_written, second[0].result()]
     for one, expected, expected_scores in zip(cells, written, scores, strict=True):
         assert store.find(one) == expected
-        arrays = read_predictions(store.where(one), expected)
+        arrays = read_predictions(store.stored_path(one), expected)
         assert arrays["scores"].tolist() == expected_scores.scores.tolist()
     assert list((store.root / ".leases").glob("*.lease")) == []
 
@@ -338,7 +338,7 @@ def test_restore_leaves_unwritable_folder_unchanged(
     unstated = replace(first, cell={**first.cell, "computation": None})
     assert store.restore(new, replace(unstated, cell_id=new.id)).computation == COMPUTATION
     assert {path: path.read_bytes() for path in store.root.rglob("seed-*")} == files
-    assert read_predictions(store.where(old), first)["scores"].tolist() == [0.1, 0.9]
+    assert read_predictions(store.stored_path(old), first)["scores"].tolist() == [0.1, 0.9]
 
 
 RESULT: dict[str, Any] = {
