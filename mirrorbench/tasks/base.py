@@ -41,7 +41,7 @@ class Vectors:
 
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
         self.device = device
-        self._row = {item: row for row, item in enumerate(inputs)}
+        self._row = {input_: row for row, input_ in enumerate(inputs)}
         self.inputs = tuple(self._row)
         self.array = array
 
@@ -50,7 +50,7 @@ class Vectors:
 
         Inputs may repeat; ``KeyError`` for one that was not encoded.
         """
-        rows = [self._row[item] for item in inputs]
+        rows = [self._row[input_] for input_ in inputs]
         return self.array[rows]
 
 
@@ -275,11 +275,11 @@ class Task(ABC):
         return ()
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return what makes test items, by their ids, dependent if they share it; by default their texts."""
+        """Return by item id what makes test items depend on each other if they share it; by default their texts."""
         return self.texts(items)
 
     def contents(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return what makes test items, by their ids, the same item if it is equal; by default their texts."""
+        """Return by item id the contents of test items; items of equal contents are the same. By default their texts."""
         return self.texts(items)
 
     def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:
@@ -302,23 +302,29 @@ class Task(ABC):
 
 
 def inputs_of(task: Task, items: Any) -> list[TextInput]:
-    """Return the inputs of a task; a ``PluginError`` if it returns anything else than ``TextInput`` objects."""
-    inputs: Any = task.inputs(items)
-    wrong = [inputs]
-    if isinstance(inputs, Iterable):
-        inputs = list(inputs)
-        wrong = [item for item in inputs if not isinstance(item, TextInput)]
-    if wrong:
-        method = f"inputs of the task {task.name!r}{defined_at(task.inputs)}"
-        problem = f"{method} returned a {type(wrong[0]).__name__}, not TextInputs"
-        raise PluginError(problem, "Return [TextInput(text), ...] of mirrorbench.plugin.")
-    return cast("list[TextInput]", inputs)
+    """Return the inputs of a task; raise a ``PluginError`` if it returns anything but ``TextInput`` objects."""
+    returned: Any = task.inputs(items)
+    if isinstance(returned, Iterable):
+        inputs = list(returned)
+        wrong = [value for value in inputs if not isinstance(value, TextInput)]
+        if not wrong:
+            return inputs
+        wrong_value = wrong[0]
+    else:
+        wrong_value = returned
+    method = f"inputs of the task {task.name!r}{defined_at(task.inputs)}"
+    problem = f"{method} returned a {type(wrong_value).__name__}, not TextInputs"
+    raise PluginError(problem, "Return [TextInput(text), ...] of mirrorbench.plugin.")
 
 
 def score_task(
     task: Task, items: Any, vectors: Vectors, protocol: str, metrics: Registry[Any]
 ) -> Scores:
-    """Score vectors by ``task.score``, and add the main metric from the registered ``metrics`` if it is missing."""
+    """Score vectors by ``task.score``, and add the main metric from the registered ``metrics`` if it is missing.
+
+    Raises:
+        PluginError: ``task.score`` returned anything but ``Scores``.
+    """
     scores = task.score(items, vectors, protocol)
     if not isinstance(scores, Scores):
         method = f"score of the task {task.name!r}{defined_at(task.score)}"
@@ -435,7 +441,7 @@ class TaskKind(Task, Generic[Items]):
         checksums = data.checksums(card)
         sources = [source for file in card.files for source in file.sources]
         if any(isinstance(source, BesideSource) for source in sources):
-            # A user may still change this card, and its options with it.
+            # The files lie beside the card: it is a user's own, who may still change its options.
             settings = f"{card.kind} {card.parser} {sorted(card.options.items())}"
             return checksums | {"card": checksum(settings)}
         return checksums

@@ -66,9 +66,9 @@ def register_corpora(register: Register) -> None:
 
 
 def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
-    """Return a task as it is, and make one of a card or of its path; anything else is a ``PluginError``."""
+    """Return a task after checking it, or make one of a card or of a card's path; a ``PluginError`` for anything else."""
     if isinstance(value, Task):
-        return _complete(value)
+        return _checked_task(value)
     if isinstance(value, str | Path):
         value = load_card(Path(value))
     if not isinstance(value, Card):
@@ -82,8 +82,12 @@ def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
     return kinds[value.kind].from_card(value)
 
 
-def _complete(task: Task) -> Task:
-    """Return a task after checking its required attributes; an empty title becomes the name."""
+def _checked_task(task: Task) -> Task:
+    """Set the title of a task to its name if it is empty, check the required attributes, and return the task.
+
+    Raises:
+        PluginError: an attribute is missing or of another type, or the level is unknown.
+    """
     name = getattr(task, "name", "")
     task.title = getattr(task, "title", "") or name
     for attribute, type_ in REQUIRED.items():
@@ -91,20 +95,20 @@ def _complete(task: Task) -> Task:
         if isinstance(value, type_) and value:
             continue
         if value:
-            wrong = f"has {attribute} = {value!r}, which is not of type {type_.__name__}"
+            fault = f"has {attribute} = {value!r}, which is not of type {type_.__name__}"
         else:
-            wrong = f"has no {attribute}"
+            fault = f"has no {attribute}"
         hint = f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}."
-        raise PluginError(f"the task {name!r} ({type(task).__name__}) {wrong}", hint)
+        raise PluginError(f"the task {name!r} ({type(task).__name__}) {fault}", hint)
     if task.level not in LEVELS:
         raise PluginError(
-            f"task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}"
+            f"the task {name!r} has the level {task.level!r}", f"Levels: {', '.join(LEVELS)}"
         )
     return task
 
 
 class TaskRegistry(Registry[Task]):
-    """Tasks by name, and variants with other options than their card's by ``NAME:KEY=VALUE,...``.
+    """Tasks by name, and, as ``NAME:KEY=VALUE,...``, variants with other options than those of the card.
 
     The name of a variant includes its options, so that it has its own results and table columns. A name with a slash is
     the path of a user's own data, from which a registered reader makes a task.
@@ -117,13 +121,13 @@ class TaskRegistry(Registry[Task]):
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:
-        """Return the task called ``name``, or its variant; ``UnknownNameError`` or ``UsageError`` if there is none."""
+        """Return the task, variant or own data called ``name``; ``UnknownNameError`` or ``UsageError`` if there is none."""
         base, colon, options = name.partition(":")
         if not colon and not is_path_name(base):
             return super().entry(name)
         if name not in self._variants:
             if is_path_name(base):
-                entry = self._own_data(name, base, options)
+                entry = self._own_data_entry(name, base, options)
             else:
                 base_entry = super().entry(base)
                 task = _variant(base_entry.value, name, options)
@@ -131,8 +135,8 @@ class TaskRegistry(Registry[Task]):
             self._variants[name] = entry
         return self._variants[name]
 
-    def _own_data(self, name: str, path: str, options: str) -> Entry[Task]:
-        """Return the task of a user's own data; ``UsageError`` if no reader knows their format."""
+    def _own_data_entry(self, name: str, path: str, options: str) -> Entry[Task]:
+        """Return the task called ``name`` on a user's own data; ``UsageError`` if no reader knows their format."""
         data_path = Path(path).expanduser()
         params = dict(parse_params(options, name)) if options else {}
         if not data_path.exists():
@@ -150,15 +154,17 @@ class TaskRegistry(Registry[Task]):
                 function = f"the reader {reader.name!r}{defined_at(reader.value)}"
                 problem = f"{function} of {reader.origin} returned a {type(task).__name__}"
                 raise PluginError(problem, "It returns a Task, or None for data in another format.")
-            return Entry(name, _complete(task), reader.origin, reader.description)
+            return Entry(name, _checked_task(task), reader.origin, reader.description)
         hint = f"It must be a file ending in {ENDINGS} (also .gz), or a folder or .zip of these: docs/own_data.md"
         if data_path.suffix.lower() in _OTHER_SPREADSHEETS:
             hint = "Save it as Excel workbook (.xlsx), or as CSV (UTF-8)."
         raise UsageError(f"nothing that is installed reads {path}", hint)
 
     def __contains__(self, name: object) -> bool:
-        base = name.partition(":")[0] if isinstance(name, str) else ""
-        return is_path_name(base) or super().__contains__(base or name)
+        if not isinstance(name, str):
+            return False
+        base = name.partition(":")[0]
+        return is_path_name(base) or super().__contains__(base)
 
 
 _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
@@ -166,7 +172,7 @@ _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
 
 
 def _variant(task: Task, name: str, options: str) -> Task:
-    """Return a card's task with the options ``KEY=VALUE,...``; they must be ``settable``, and of their default's type."""
+    """Return a card's task with the options ``KEY=VALUE,...``; they must be ``settable``, and of the type of their default."""
     if not isinstance(task, TaskKind) or not task.card or not task.settable:
         raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")
     card = task.card

@@ -42,11 +42,13 @@ class CosineTask(TaskKind[Sequence[Item]], Generic[Item]):
     def cosines(self, items: Sequence[Item], vectors: Vectors) -> NDArray[np.float64]:
         """Return the cosine of each of n pairs, shape (n,)."""
         sides = self.inputs(items)
-        cosines = [np.empty(0)]
+        # np.concatenate needs an array even without pairs.
+        chunks = [np.empty(0)]
         for start in range(0, len(sides), 2 * _PAIRS_AT_ONCE):
             chunk = sides[start : start + 2 * _PAIRS_AT_ONCE]
-            cosines.append(cosine(vectors(chunk[::2]), vectors(chunk[1::2])))
-        return np.concatenate(cosines)
+            # Left and right sides alternate.
+            chunks.append(cosine(vectors(chunk[::2]), vectors(chunk[1::2])))
+        return np.concatenate(chunks)
 
 
 class PairSimilarity(CosineTask[Pair]):
@@ -135,7 +137,7 @@ class PairClassification(PairSimilarity):
             )
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Score cosines by their separation of the labels; the protocol makes no difference."""
+        """Score by how well the cosines separate the labels; the protocol makes no difference."""
         cosines = self.cosines(items, vectors)
         gold = np.array([pair.gold for pair in items], dtype=np.float64)
         return Scores(

@@ -9,16 +9,16 @@ from numpy.typing import ArrayLike, NDArray
 
 STEP = 0.01
 """Step of the released code's threshold search."""
-FEW = 100
-"""Number of items from which a threshold is certain enough: with 50, .168 of equal encoders differ at .05."""
+RELIABLE_COUNT = 100
+"""Fewest items on which a threshold is reliable: chosen on 50, it makes 16.8% of equal encoders differ at the 5% level."""
 
 
 def notes_on_choice(n: int) -> list[str]:
-    """Return a note if a threshold is chosen on fewer than ``FEW`` items."""
-    if n >= FEW:
+    """Return a note if a threshold is chosen on fewer than ``RELIABLE_COUNT`` items."""
+    if n >= RELIABLE_COUNT:
         return []
     return [
-        f"the threshold is chosen on {n} items; with fewer than {FEW}, equal encoders differ significantly too often"
+        f"the threshold is chosen on {n} items; with fewer than {RELIABLE_COUNT}, equal encoders differ significantly too often"
     ]
 
 
@@ -43,9 +43,9 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 def f1_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     """Return the threshold with the best F1 of label 1; among equally good ones the highest, as in ``exact_threshold``."""
     labels = np.asarray(gold, dtype=bool)
-    distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
-    n_positives = _at_or_above(np.bincount(group[labels], minlength=len(distinct)))
-    n_predicted = _at_or_above(np.bincount(group, minlength=len(distinct)))
+    distinct, score_index = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+    n_positives = _at_or_above(np.bincount(score_index[labels], minlength=len(distinct)))
+    n_predicted = _at_or_above(np.bincount(score_index, minlength=len(distinct)))
     # F1 = 2 true positives / (predicted positives + positives)
     denominator = n_predicted + np.count_nonzero(labels)
     return _best_cut(distinct, 2 * n_positives / np.maximum(denominator, 1))
@@ -56,12 +56,12 @@ def _at_or_above(counts: NDArray[np.intp]) -> NDArray[np.intp]:
     return np.concatenate([np.cumsum(counts[::-1])[::-1], [0]])
 
 
-def _best_cut(distinct: NDArray[np.float64], value: NDArray[Any]) -> float:
+def _best_cut(distinct: NDArray[np.float64], values: NDArray[Any]) -> float:
     """Return the threshold of the best value; among equally good ones the highest.
 
     Args:
         distinct: the m distinct scores, rising.
-        value: for i = 0..m the value of predicting 1 from the i-th score on, shape (m + 1,).
+        values: for i = 0..m the value of predicting 1 for the i-th score (from 0) and all higher ones, shape (m + 1,).
     """
     low, high = distinct[:-1], distinct[1:]
     middle = low + (high - low) / 2
@@ -70,12 +70,12 @@ def _best_cut(distinct: NDArray[np.float64], value: NDArray[Any]) -> float:
     below_all = np.nextafter(distinct[0], -np.inf)
     thresholds = np.concatenate([[below_all], between, [distinct[-1]]])
     # argmax returns the first maximum, and the highest threshold is wanted: search from the end.
-    best_from_end = np.argmax(value[::-1])
+    best_from_end = np.argmax(values[::-1])
     return float(thresholds[::-1][best_from_end])
 
 
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """Return the threshold of MirrorWiC's released code: from the highest score down in steps of 0.01, the first best.
+    """Return the threshold of MirrorWiC's released code, the first best one in steps of 0.01 down from the highest score.
 
     The highest score itself is taken only if no step classifies any item correctly.
     """
@@ -96,11 +96,14 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 def _correct_above(
     scores: ArrayLike, gold: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return the m distinct scores, rising, and for i = 0..m how many items are correct with 1 from the i-th on."""
+    """Return the m distinct scores, rising, and for i = 0..m the number of items that are correct at this cut.
+
+    At cut i, items with the i-th distinct score (from 0) or a higher one are predicted 1, all others 0.
+    """
     labels = np.asarray(gold, dtype=bool)
-    distinct, group = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
-    positives = np.bincount(group[labels], minlength=len(distinct))
-    negatives = np.bincount(group[~labels], minlength=len(distinct))
+    distinct, score_index = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
+    positives = np.bincount(score_index[labels], minlength=len(distinct))
+    negatives = np.bincount(score_index[~labels], minlength=len(distinct))
     # Predicting 1 for all items is correct for the positives; each score that moves below the threshold gains its
     # negatives and loses its positives.
     gained = np.concatenate([[0], np.cumsum(negatives - positives)])

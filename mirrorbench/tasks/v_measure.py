@@ -20,7 +20,7 @@ _DIGITS = 12
 
 
 def v_measure(clusters: Any, labels: Any) -> float | None:
-    """Return the V-measure of clusters; of several clusterings the mean; ``None`` without items.
+    """Return the V-measure of clusters, or the mean over several clusterings; ``None`` without items.
 
     Equal to scikit-learn's ``v_measure_score``.
 
@@ -50,9 +50,9 @@ def of_each_clustering(clusters: Any, labels: Any) -> FloatArray:
 
 
 def without_groups(clusters: Any, labels: Any, groups: Codes) -> FloatArray:
-    """Return the V-measure without each group of items, shape (groups,); of several clusterings the mean.
+    """Return the V-measure without each group of items in turn, shape (groups,); of several clusterings the mean.
 
-    Clusters stay as they are. NaN without the only group.
+    Clusters stay the same. NaN if all items are in one group, since none remain without it.
 
     Args:
         clusters: as for ``v_measure``.
@@ -82,7 +82,7 @@ class _Clustering(NamedTuple):
 
 
 def _clusterings(clusters: Any, labels: Any) -> Iterator[_Clustering]:
-    """Yield each clustering."""
+    """Yield each clustering, with its clusters, labels and pairs of both numbered from 0."""
     _, label_codes = np.unique(labels, return_inverse=True)
     columns = np.asarray(clusters)
     if columns.ndim == 1:
@@ -97,7 +97,7 @@ def _clusterings(clusters: Any, labels: Any) -> Iterator[_Clustering]:
 def _sum_n_log_n(counts: NDArray[Any]) -> float:
     """Return the sum of n log n over counts.
 
-    It gives the entropy of the counts: with N items in all, log N minus the N-th part of the sum.
+    The entropy of counts of N items in all is log N - sum / N.
     """
     from scipy.special import xlogy
 

@@ -27,10 +27,10 @@ from mirrorbench.tasks.thresholds import (
     stepped_threshold,
 )
 
-TUNED_ON = "dev"
+THRESHOLD_SPLIT = "dev"
 """The split on which the threshold is chosen."""
-SAME = 1e-4
-"""Largest distance of all cosines from 1 at which the words are taken to have the vector of their text."""
+SAME_VECTOR_TOLERANCE = 1e-4
+"""If no cosine differs from 1 by more, the encoder is taken to give both words of a text the same vector."""
 
 Item = TypeVar("Item", bound=ContextPair | RatedContexts | ContextChange)
 
@@ -110,15 +110,15 @@ class WordInContext(ContextTask[ContextPair]):
     def check(self, items: Sequence[ContextPair]) -> None:
         """Check ids and targets, and that the development split has both labels."""
         super().check(items)
-        if {pair.label for pair in items if pair.split == TUNED_ON} != {0, 1}:
+        if {pair.label for pair in items if pair.split == THRESHOLD_SPLIT} != {0, 1}:
             raise DataFormatError(
-                f"task {self.name}: the split {TUNED_ON!r} must have labels 0 and 1, and both"
+                f"task {self.name}: the split {THRESHOLD_SPLIT!r} must have labels 0 and 1, and both must occur"
             )
 
     def score(
         self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper"
     ) -> Scores:
-        """Score cosines by the best threshold of the development split, on each labelled split."""
+        """Choose the best threshold on the development split, and score the cosines of each labelled split by it."""
         cosines = self.cosines(items, vectors)
         labels = [np.nan if pair.label is None else pair.label for pair in items]
         gold = np.array(labels, dtype=np.float64)
@@ -129,9 +129,9 @@ class WordInContext(ContextTask[ContextPair]):
                 labelled_splits.append(split)
 
         search = stepped_threshold if protocol == "released" else exact_threshold
-        on_dev = splits == TUNED_ON
-        threshold = search(cosines[on_dev], gold[on_dev])
-        # The released code mistakes a threshold of exactly 0 for none, and then searches forever.
+        in_threshold_split = splits == THRESHOLD_SPLIT
+        threshold = search(cosines[in_threshold_split], gold[in_threshold_split])
+        # The released code takes a threshold of exactly 0 for none, and searches forever: leave the accuracies undefined.
         has_threshold = protocol != "released" or threshold != 0
 
         metrics: dict[str, float | None] = {}
@@ -146,15 +146,15 @@ class WordInContext(ContextTask[ContextPair]):
         metrics.setdefault(self.main_metric, None)
 
         notes = []
-        if labelled_splits == [TUNED_ON]:
+        if labelled_splits == [THRESHOLD_SPLIT]:
             notes.append(
-                f"only {TUNED_ON} has labels: its accuracy is that of a threshold chosen on the same items"
+                f"only {THRESHOLD_SPLIT} has labels: its accuracy is that of a threshold chosen on the same items"
             )
         if not has_threshold:
             notes.append(
                 "the best threshold is exactly 0, which the released code takes for none: no accuracy"
             )
-        notes += notes_on_choice(int(on_dev.sum()))
+        notes += notes_on_choice(int(in_threshold_split.sum()))
 
         predictions = (cosines > threshold).astype(np.int8)
         submission = ""
@@ -233,7 +233,7 @@ class SimilarityChange(ContextTask[ContextChange]):
         similarities = self.cosines(items, vectors)
         ratings = np.array([pair.rating for pair in self.pairs(items)])
         notes: tuple[str, ...] = ()
-        if np.abs(1 - similarities).max() < SAME:
+        if np.abs(1 - similarities).max() < SAME_VECTOR_TOLERANCE:
             notes = (
                 "the encoder gives both words of a text the same vector: there is nothing to correlate",
             )

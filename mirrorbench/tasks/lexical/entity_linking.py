@@ -54,7 +54,7 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         return "".join(texts)
 
     def first(self, items: Sequence[Linking], limit: int) -> list[Linking]:
-        """Return the first mentions of each fold, with the names that they link to and the first ``limit`` names."""
+        """Return the first ``limit`` mentions of each fold; of its names, the first ``limit`` and the right ones."""
         shortened = []
         for linking in items:
             mentions = linking.mentions[:limit]
@@ -136,24 +136,30 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> _LinkedMention
     queries = vectors([TextInput(part) for part in distinct_parts])
     keys = vectors([TextInput(name) for name in linking.names])
     indices, _ = topk(queries, keys, DEPTH, similarity, device=vectors.device)
-    neighbours = dict(zip(distinct_parts, indices.tolist(), strict=True))
+    neighbours_by_part = dict(zip(distinct_parts, indices.tolist(), strict=True))
 
     ranks = []
     predicted = []
     for mention in linking.mentions:
         ranks_of_parts = [
-            _first_right(neighbours[part], linking, mention.gold) for part in mention.parts
+            _rank_of_first_right(neighbours_by_part[part], linking, mention.gold)
+            for part in mention.parts
         ]
         # A composite mention is right only where all of its parts are.
         ranks.append(max(ranks_of_parts))
-        nearest_names = [linking.names[neighbours[part][0]] for part in mention.parts]
+        nearest_names = [linking.names[neighbours_by_part[part][0]] for part in mention.parts]
         predicted.append("|".join(nearest_names))
     return _LinkedMentions(np.array(ranks), np.array(predicted))
 
 
-def _first_right(rows: Sequence[int], linking: Linking, gold: frozenset[str]) -> float:
-    """Return the rank, from 1, of the first of some names that shares an id with ``gold``; infinite without one."""
-    for rank, row in enumerate(rows, start=1):
+def _rank_of_first_right(
+    neighbours: Sequence[int], linking: Linking, gold: frozenset[str]
+) -> float:
+    """Return the rank, from 1, of the first name that shares an id with ``gold``; infinite without one.
+
+    ``neighbours`` are the rows of the names in the dictionary, the nearest first.
+    """
+    for rank, row in enumerate(neighbours, start=1):
         if linking.ids[row] & gold:
             return rank
     return np.inf
@@ -174,7 +180,7 @@ def _notes(items: Sequence[Linking]) -> list[str]:
         n_missing += sum(concepts.isdisjoint(mention.gold) for mention in linking.mentions)
     if n_missing:
         notes.append(
-            f"{n_missing} mentions stand for concepts missing from the dictionary; they count as errors"
+            f"{n_missing} mentions have concepts that are missing from the dictionary; they count as errors"
         )
     return notes
 

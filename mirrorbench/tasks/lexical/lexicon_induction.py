@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FREQUENT = 10_000
 """Number of most frequent words of each language that self-learning uses."""
 LEAST_VARIATION = 1e-6
-"""Least variation along a direction, relative to the first; less is the rounding of float32."""
+"""Least variation along a direction, relative to the largest; less is due to the rounding of float32."""
 
 
 def normalise(vectors: Floats) -> NDArray[np.float64]:
@@ -60,10 +60,11 @@ def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.floa
 def self_learn(
     source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu"
 ) -> IntArray:
-    """Extend pairs in rounds by mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words.
+    """Return pairs with the mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words added.
 
-    Each round learns the rotation again (Artetxe et al., ACL 2018, section 3.3, without the stochastic part; Lample et
-    al. 2018, section 2.2, "refinement"). Arguments are those of ``rotation``, the most frequent words first.
+    Each round learns the rotation from the pairs so far, and finds the neighbours anew (Artetxe et al., ACL 2018,
+    section 3.3, without the stochastic part; Lample et al. 2018, section 2.2, "refinement"). Without rounds, ``pairs``
+    are returned. Arguments are those of ``rotation``, the most frequent words first.
     """
     frequent_source = source[:FREQUENT]
     frequent_target = target[:FREQUENT]
@@ -120,7 +121,7 @@ class _Whitening(NamedTuple):
 
 
 def _whitening(words: Floats) -> _Whitening:
-    """Return the whitening of words, given as vectors of shape (n, dimensions)."""
+    """Return the whitening of words, given as vectors of shape (n, dimensions); directions without variation become 0."""
     _, scales, axes = np.linalg.svd(words, full_matrices=False)
     varies = scales > LEAST_VARIATION * scales[0]
     scales = scales[varies]
@@ -145,7 +146,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     """Translation by nearest neighbour after a linear mapping.
 
     All words of the dictionaries and the candidate translations are encoded. Candidates are the encoder's own
-    vocabulary if it has one (static vectors), otherwise the further words of the lexicon. Words are in lower case, and
+    vocabulary if it has one (static vectors), otherwise the lexicon's lists of words. Words are in lower case, and
     each is encoded once, with its language. Vectors are scaled to unit length, centred and scaled again. The mapping is
     the orthogonal Procrustes solution on the training pairs. Neighbours are ranked by CSLS among all candidates.
 
@@ -154,7 +155,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     ``nn_accuracy@1``, ``nn_accuracy@5`` and ``nn_mrr`` rank by cosine alone.
 
     A word with an all-zero vector is out of vocabulary: it is neither used for learning nor a candidate, and its pairs
-    are not scored. The coverage is the share of the other source words, 1 for encoders that read any text.
+    are not scored. The coverage is the share of the source words that are scored, 1 for encoders that read any text.
 
     Options of the card: ``train`` (size of the training dictionary: 1k, 3k, 5k), ``mapping`` (``orthogonal``, or
     ``supervised``: with whitening, re-weighting and de-whitening, vecmap's ``--supervised``), ``self_learning`` (rounds
@@ -220,7 +221,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         """Fetch the dictionaries and the word lists."""
         super().fetch(data)
         for name in _word_lists(self.card):
-            # Any other list is generated, or a user's file.
+            # All other lists are generated, or users' files.
             if name in builtin_cards():
                 data.resolve(builtin_cards()[name])
 
@@ -244,7 +245,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         return _lowered(super().load(data))
 
     def first(self, items: Lexicon, limit: int) -> Lexicon:
-        """Return the first pairs of both parts, and the first further words."""
+        """Return the first ``limit`` training pairs, test pairs and candidate words of each language."""
         return Lexicon(
             items.train[:limit],
             items.test[:limit],
@@ -255,7 +256,7 @@ class LexiconInduction(TaskKind[Lexicon]):
     def check(self, items: Lexicon) -> None:
         """Check that there are training pairs and test pairs."""
         if not items.train or not items.test:
-            raise DataFormatError(f"task {self.name}: no pairs to learn from, or none to find")
+            raise DataFormatError(f"task {self.name}: no training pairs, or no test pairs")
 
     def with_vocabulary(
         self, items: Lexicon, vocabulary: Callable[[str], Sequence[str]]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,8 @@ KEPT_KEYS_BYTES = 4 << 30
 
 _EXACT_ROWS = 16
 """Number of queries whose candidates a CPU scores again together; few, so that they fit into its cache."""
-_NEVER = 1e30
-"""Penalty that excludes a key; fits into float32."""
+_EXCLUDED = 1e30
+"""Penalty that excludes a key from a search; fits into float32."""
 _SPARE = 16
 """Number of candidates beyond k that are scored again, since float32 may confuse those near rank k."""
 
@@ -74,37 +74,41 @@ def topk(
     Raises:
         UsageError: an unknown similarity, no keys, or ``k`` below 1.
     """
-    _check(keys, k, similarity)
+    _check_arguments(keys, k, similarity)
     k = min(k, len(keys))
 
-    # Equal keys are equally similar to a query. Only the first of them is searched for, and then stands for its group.
-    key_rows = np.arange(len(keys))
-    first_equal = _first_equal(keys) if penalty is None else key_rows
-    is_repeated = first_equal != key_rows
-    has_repeated = bool(is_repeated.any())
-    keys_by_group = np.argsort(first_equal, kind="stable")
-    groups = first_equal[keys_by_group]
-    search_penalty = np.where(is_repeated, _NEVER, 0.0) if has_repeated else penalty
+    # Without penalties, equal keys are equally similar to a query: search for the first key of each group of equal ones,
+    # and replace it by the whole group afterwards. With penalties, each key is searched for.
+    search_penalty = penalty
+    groups = None
+    if penalty is None:
+        first_equal = _first_equal(keys)
+        is_copy = first_equal != np.arange(len(keys))
+        if is_copy.any():
+            search_penalty = np.where(is_copy, _EXCLUDED, 0.0)
+            groups = _EqualKeys.of(first_equal)
 
     indices = np.empty((len(queries), k), dtype=np.int64)
     scores = np.empty((len(queries), k))
     torch_device = _torch_device(device)
-    held_keys = _held(keys, torch_device)
+    searched_keys = _keys_on_device(keys, torch_device)
     for rows, candidates in _candidates(
-        queries, held_keys, k + _SPARE, similarity, search_penalty, torch_device
+        queries, searched_keys, k + _SPARE, similarity, search_penalty, torch_device
     ):
-        exact = _exact(queries[rows], held_keys, candidates, similarity, torch_device)
-        columns = candidates.cpu().numpy()
+        exact_scores = _exact_similarities(
+            queries[rows], searched_keys, candidates, similarity, torch_device
+        )
+        key_indices = candidates.cpu().numpy()
         if penalty is not None:
-            exact -= penalty[columns]
-        exact = rounded(exact)
-        if has_repeated:
-            columns, exact = _with_equal_keys(columns, exact, keys_by_group, groups, k)
-        order = np.lexsort((columns, -exact), axis=1)[:, :k]
-        indices[rows] = np.take_along_axis(columns, order, axis=1)
-        scores[rows] = np.take_along_axis(exact, order, axis=1)
+            exact_scores -= penalty[key_indices]
+        exact_scores = rounded(exact_scores)
+        if groups is not None:
+            key_indices, exact_scores = _with_equal_keys(key_indices, exact_scores, groups, k)
+        order = np.lexsort((key_indices, -exact_scores), axis=1)[:, :k]
+        indices[rows] = np.take_along_axis(key_indices, order, axis=1)
+        scores[rows] = np.take_along_axis(exact_scores, order, axis=1)
     if penalty is None:
-        # All keys are equally similar to a query of zeros.
+        # All keys are equally similar to a query of zeros: its neighbours are the first k.
         is_zero = ~np.any(queries, axis=1)
         indices[is_zero] = np.arange(k)
     return indices, scores
@@ -122,7 +126,8 @@ def csls(queries: Floats, keys: Floats, k: int, device: str = "cpu") -> IntArray
     """Return the k best keys of each query by cross-domain similarity local scaling, 2 cos(x, y) - r(x) - r(y).
 
     Lample et al. (2018), Eq. 3. It penalises hubs, keys that are near to everything. ``queries`` are all n vectors of
-    one side, mapped into the space of the keys; r(x) is the same for all keys of a query, and so left out.
+    one side, mapped into the space of the keys, since r(y) depends on all of them. r(x) is the same for all keys of a
+    query, and is left out.
 
     Returns:
         Indices of keys, the best first, of shape (n, min(k, number of keys)).
@@ -152,7 +157,7 @@ def ranks(
     target_scores = rounded(target_scores)
     torch_device = _torch_device(device)
     n_ahead = np.empty(len(queries), dtype=np.int64)
-    for batch in _rounds(queries, torch.float64, torch_device):
+    for batch in _query_rounds(queries, torch.float64, torch_device):
         score = _tensor(target_scores[batch], torch_device)[:, None]
         target = _tensor(targets[batch], torch_device)[:, None]
         ahead = torch.zeros(len(target), dtype=torch.int64, device=torch_device)
@@ -171,6 +176,21 @@ def ranks(
     return n_ahead + 1
 
 
+class _EqualKeys(NamedTuple):
+    """The m keys, sorted by groups of equal ones, then by index; both arrays have the shape (m,)."""
+
+    indices: IntArray
+    """The index of each key."""
+    first: IntArray
+    """The index of the first key of its group; rising."""
+
+    @classmethod
+    def of(cls, first_equal: IntArray) -> _EqualKeys:
+        """Sort keys, given by the result of ``_first_equal``."""
+        indices = np.argsort(first_equal, kind="stable")
+        return cls(indices, first_equal[indices])
+
+
 def _first_equal(keys: Floats) -> IntArray:
     """Return the index of the first key that equals each key, shape (m,)."""
     _, group, sizes = np.unique(keys[:, 0], return_inverse=True, return_counts=True)
@@ -184,51 +204,47 @@ def _first_equal(keys: Floats) -> IntArray:
 
 
 def _with_equal_keys(
-    columns: IntArray,
-    scores: NDArray[np.float64],
-    keys_by_group: IntArray,
-    groups: IntArray,
-    k: int,
+    candidates: IntArray, scores: NDArray[np.float64], groups: _EqualKeys, k: int
 ) -> tuple[IntArray, NDArray[np.float64]]:
     """Replace each candidate by up to k keys of its group, those with the lowest indices.
 
     Args:
-        columns: candidates, each the first key of its group, shape (n, c).
-        scores: of these, shape (n, c).
-        keys_by_group: all keys, sorted by group, then by index, shape (m,).
-        groups: the first key of the group of each of these, rising, shape (m,).
-        k: number of keys of each group.
+        candidates: indices of keys, each the first of its group, shape (n, c).
+        scores: the scores of the candidates, shape (n, c).
+        groups: all keys by group.
+        k: largest number of keys of a group to return.
 
     Returns:
-        Keys and scores, each of shape (n, c * k); places beyond the end of a group have the score -inf.
+        Indices of keys, and their scores, each of shape (n, c * k). A group of fewer than k keys is followed by other
+        keys with the score -inf.
     """
-    begin = np.searchsorted(groups, columns, side="left")[..., None]
-    end = np.searchsorted(groups, columns, side="right")[..., None]
+    begin = np.searchsorted(groups.first, candidates, side="left")[..., None]
+    end = np.searchsorted(groups.first, candidates, side="right")[..., None]
     places = begin + np.arange(k)
-    members = keys_by_group[np.minimum(places, len(groups) - 1)]
+    members = groups.indices[np.minimum(places, len(groups.indices) - 1)]
     member_scores = np.where(places < end, scores[..., None], -np.inf)
-    return members.reshape(len(columns), -1), member_scores.reshape(len(columns), -1)
+    return members.reshape(len(candidates), -1), member_scores.reshape(len(candidates), -1)
 
 
-def _check(keys: Floats, k: int, similarity: str) -> None:
+def _check_arguments(keys: Floats, k: int, similarity: str) -> None:
     if similarity not in ("cosine", "dot"):
-        raise UsageError(f"similarity {similarity!r} is none of cosine, dot")
+        raise UsageError(f"similarity {similarity!r} is neither cosine nor dot")
     if not len(keys) or k < 1:
         raise UsageError("a search needs at least one key and one neighbour")
 
 
-def _held(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
-    """Return keys on the GPU if they fit there, otherwise as they are."""
+def _keys_on_device(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
+    """Return a copy of the keys on a GPU if it may hold them all (``KEPT_KEYS_BYTES``), otherwise the keys themselves."""
     if not on_gpu(device) or keys.nbytes > KEPT_KEYS_BYTES:
         return keys
     import torch
 
     dtype = torch.from_numpy(keys[:0].copy()).dtype
-    held = torch.empty(keys.shape, dtype=dtype, device=device)
+    kept_keys = torch.empty(keys.shape, dtype=dtype, device=device)
     block_rows = max(1, BLOCK_BYTES["cuda"] // keys[0].nbytes)
     for rows in _slices(len(keys), block_rows):
-        held[rows] = _tensor(keys[rows], device)
-    return held
+        kept_keys[rows] = _tensor(keys[rows], device)
+    return kept_keys
 
 
 def _candidates(
@@ -239,14 +255,17 @@ def _candidates(
     penalty: Floats | None,
     device: torch.device,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yield the n best keys by float32 products, unordered: a slice of queries, and indices of shape (its length, n)."""
+    """Yield a slice of the queries and the indices of their n best keys by products in float32, unordered.
+
+    The indices have the shape (number of queries in the slice, n).
+    """
     import torch
 
     n = min(n, len(keys))
     exact_rows = _EXACT_ROWS
     if on_gpu(device):
         exact_rows = max(1, BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]))
-    for batch in _rounds(queries, torch.float32, device):
+    for batch in _query_rounds(queries, torch.float32, device):
         best = torch.full((batch.stop - batch.start, n), float("-inf"), device=device)
         best_columns = torch.zeros(best.shape, dtype=torch.int64, device=device)
         for rows, columns, products in _blocks(
@@ -262,14 +281,14 @@ def _candidates(
             yield slice(batch.start + part.start, batch.start + part.stop), best_columns[part]
 
 
-def _exact(
+def _exact_similarities(
     queries: Floats,
     keys: Floats | torch.Tensor,
     candidates: torch.Tensor,
     similarity: str,
     device: torch.device,
 ) -> NDArray[np.float64]:
-    """Return the similarities in float64 of n queries with their own candidates, each of shape (n, c)."""
+    """Return the similarities of each of n queries with its c candidates in float64, shape (n, c)."""
     if isinstance(keys, np.ndarray):
         candidate_keys: Floats | torch.Tensor = keys[candidates.cpu().numpy()]
     else:
@@ -279,7 +298,7 @@ def _exact(
         right = _scaled(candidate_keys, similarity, device).double()
         products: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
         return products
-    # On a CPU the keys are an array.
+    # On a CPU the keys are always an array.
     exact_queries = np.asarray(queries, dtype=np.float64)
     exact_keys = np.asarray(candidate_keys, dtype=np.float64)
     if similarity == "cosine":
@@ -334,7 +353,7 @@ def _scaled(vectors: Floats | torch.Tensor, similarity: str, device: torch.devic
     rows = _tensor(vectors, device) if isinstance(vectors, np.ndarray) else vectors
     if similarity == "dot":
         return rows
-    # A copy on a GPU, where the rows may be a part of the held keys.
+    # Copy on a GPU, where the rows may be a part of the keys that stay there, since they are divided in place.
     rows = rows.to(torch.float64, copy=on_gpu(device))
     norms = torch.linalg.vector_norm(rows, dim=-1, keepdim=True)
     return rows.div_(norms.masked_fill_(norms == 0, 1))
@@ -352,7 +371,7 @@ def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     return moved(torch.from_numpy(array), device)
 
 
-def _rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
+def _query_rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
     """Return slices of queries that are compared with all keys at once."""
     rows_in_memory = UNIT_BYTES // (dtype.itemsize * queries.shape[1])
     return _slices(len(queries), max(QUERY_ROWS[device_type(device)], rows_in_memory))

@@ -69,14 +69,14 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return Disambiguation(occurrences, senses)
 
     def check(self, items: Disambiguation) -> None:
-        """Check that ids are unique, candidates have contexts, and right senses are candidates."""
+        """Check that ids are unique, all candidates have contexts, and each word has right senses among them."""
         self.check_ids([occurrence.id for occurrence in items.occurrences])
         for occurrence in items.occurrences:
             have_contexts = items.senses.keys() >= set(_names_of_contexts(occurrence))
             are_candidates = occurrence.gold <= set(occurrence.candidates)
             if not have_contexts or not occurrence.gold or not are_candidates:
                 raise DataFormatError(
-                    f"task {self.name}: the senses of {occurrence.id} do not go together"
+                    f"task {self.name}: the candidates, contexts and right senses of {occurrence.id} do not match"
                 )
 
     def inputs(self, items: Disambiguation) -> list[TextInput]:
@@ -91,7 +91,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return {occurrence.id: (occurrence.target.text,) for occurrence in items.occurrences}
 
     def shared(self, items: Disambiguation) -> Mapping[str, tuple[str, ...]]:
-        """Return the sentence of each word, and its candidate senses, which stand for its lemma."""
+        """Return the sentence of each word, and its candidate senses, which are the same for all words of a lemma."""
         shared = {}
         for occurrence in items.occurrences:
             shared[occurrence.id] = (occurrence.target.text, " ".join(occurrence.candidates))
@@ -130,6 +130,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         hits_of_first_sense = []
         for occurrence, sense in zip(items.occurrences, predicted, strict=True):
             hits.append(sense in occurrence.gold)
+            # Candidates are in WordNet's order.
             hits_of_first_sense.append(occurrence.candidates[0] in occurrence.gold)
         scores = np.array(hits, dtype=np.float64)
         metrics: dict[str, float | None] = {

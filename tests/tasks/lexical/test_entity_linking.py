@@ -176,7 +176,7 @@ def test_notes_report_dictionary_and_missing_concepts() -> None:
     assert (
         got.notes[1] == f"dictionary: 7 names, sha256 {hashlib.sha256(text.encode()).hexdigest()}"
     )
-    assert got.notes[2].startswith("1 mentions stand for concepts missing from the dictionary")
+    assert got.notes[2].startswith("1 mentions have concepts that are missing from")
 
 
 def test_identity_follows_mentions_and_inconsistencies_are_refused() -> None:

@@ -170,7 +170,7 @@ def test_vocabulary_includes_dictionary_words() -> None:
     assert inputs[:2] == [TextInput("s1", language="xx"), TextInput("null", language="xx")]
     assert TextInput("null", language="yy") in inputs
     assert task.texts(lexicon)["s20"] == ("s20", "t20", "t55")
-    with pytest.raises(DataFormatError, match="no pairs to learn from"):
+    with pytest.raises(DataFormatError, match="no training pairs, or no test pairs"):
         LexiconInduction("t", Lexicon((), LEXICON.test), languages=("xx", "yy")).load(STORE)
 
 

@@ -171,7 +171,7 @@ def test_queries_are_not_copied_whole(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_invalid_searches_are_rejected() -> None:
     keys = np.ones((2, 2), np.float32)
-    with pytest.raises(UsageError, match="similarity 'l2' is none of cosine, dot"):
+    with pytest.raises(UsageError, match="similarity 'l2' is neither cosine nor dot"):
         topk(keys, keys, 1, "l2")
     for search_in, k in ((keys[:0], 1), (keys, 0)):
         with pytest.raises(UsageError, match="at least one key and one neighbour"):
@@ -237,7 +237,7 @@ class TestBranchesOfAGpu:
         in_small_blocks(monkeypatch, device="cuda")
         monkeypatch.setattr(neighbours, "KEPT_KEYS_BYTES", held)
         device = torch.device("meta")
-        keys = neighbours._held(vectors[1], device)
+        keys = neighbours._keys_on_device(vectors[1], device)
         assert isinstance(keys, torch.Tensor) == (held > 0)
         candidates = neighbours._candidates(vectors[0], keys, 5, "cosine", np.zeros(57), device)
         assert {tuple(indices.shape[1:]) for _, indices in candidates} == {(5,)}

@@ -108,8 +108,8 @@ def test_inconsistent_items_are_refused() -> None:
     nameless = replace(word, gold=frozenset({"s1"}), contexts=("s1 forms",))
     for words, message in (
         ((), "holds no items"),
-        ((word,), "the senses of a.1 do not go together"),
-        ((nameless,), "the senses of a.1 do not go together"),
+        ((word,), "right senses of a.1 do not match"),
+        ((nameless,), "right senses of a.1 do not match"),
     ):
         with pytest.raises(DataFormatError, match=message):
             SenseDisambiguation("toy", Disambiguation(words, SENSES)).load(STORE)
