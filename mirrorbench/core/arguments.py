@@ -26,7 +26,7 @@ _SYNONYMS = {
     "jobs": ("workers",),
     "n_jobs": ("workers",),
 }
-"""Arguments that users may mean by another word, by this word; spelling does not show them."""
+"""Arguments that users may mean by a wrong keyword, where the spelling does not suggest them."""
 
 
 def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
@@ -102,7 +102,7 @@ def as_text_list(texts: Any, name: str = "texts") -> list[Any]:
     """Return texts as a list, each a string or a ``TextInput`` that can be encoded in UTF-8.
 
     Raises:
-        UsageError: ``texts`` is a single string, a mapping or a table, or one of them cannot be encoded in UTF-8.
+        UsageError: ``texts`` is a single string, a mapping or a table, or an item is not a text that UTF-8 can encode.
     """
     if isinstance(texts, str | bytes):
         raise UsageError(f"{name} must be a list, not one string", "Pass [text].")

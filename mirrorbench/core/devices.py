@@ -113,7 +113,7 @@ def pick_device(name: str = "auto") -> torch.device:
 
 
 def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str:
-    """Return the device, ``cpu`` or ``cuda``, of an executor's workers, each of which sees only the GPUs assigned to it.
+    """Return the device, ``cpu`` or ``cuda``, of an executor's workers, which see only the GPUs assigned to them.
 
     Args:
         requested: the option ``--device``.
@@ -379,8 +379,8 @@ def let_threads_sleep() -> None:
     """Let torch's threads sleep, not spin, while they wait for each other.
 
     On a busy machine a spinning thread may occupy the core that the thread it waits for needs. The number of threads,
-    and with it the order of every sum, stays the same. Torch reads the setting when it is imported; later calls change nothing. A user's
-    ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME`` has precedence.
+    and with it the order of every sum, stays the same. Nothing happens if torch, which reads the setting at its import,
+    has been imported already, or if the user has set ``OMP_WAIT_POLICY``, ``GOMP_SPINCOUNT`` or ``KMP_BLOCKTIME``.
     """
     user_settings = os.environ.keys() & {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME"}
     if "torch" not in sys.modules and not user_settings:

@@ -69,7 +69,7 @@ def defined_at(value: Any) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """Return the traceback of a foreign error, or of the one that caused an error of this package; empty without one."""
+    """Return the traceback of a foreign error, or of the cause of an error of this package; empty without one."""
     cause: BaseException | None = error
     while isinstance(cause, MirrorbenchError):
         cause = cause.__cause__

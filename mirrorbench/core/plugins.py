@@ -170,7 +170,7 @@ def _registry_property(hook: str, doc: str) -> Any:
 def call(
     entry: Entry[Any], returns: type[_T], function: Callable[..., _T], *args: Any, **kwargs: Any
 ) -> _T:
-    """Call a function of a plugin; raise a ``PluginError`` if it fails or returns a value of another type than ``returns``."""
+    """Call a function of a plugin; raise a ``PluginError`` if it fails or does not return a ``returns``."""
     try:
         value = function(*args, **kwargs)
         if not isinstance(value, returns):
@@ -363,7 +363,7 @@ class Plugins:
     def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
         """Call a hook of one plugin.
 
-        If the hook fails, remove what the plugin registered, and warn or raise a ``PluginError``; an error of a built-in
+        If it fails, remove what the plugin registered, and warn or raise a ``PluginError``. An error of a built-in
         module is raised unchanged.
         """
         plugin = impl.plugin_name

@@ -248,7 +248,7 @@ def as_names(names: TaskNames) -> list[str]:
 
 
 def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
-    """Parse the ``KEY=VALUE,...`` after the colon of a text; a ``UsageError`` quotes the wrong part and the ``whole`` text."""
+    """Parse the ``KEY=VALUE,...`` after a colon; a ``UsageError`` quotes the wrong part and the ``whole`` text."""
     if not tail:
         return ()
     params: dict[str, Value] = {}

@@ -101,7 +101,7 @@ class Leases:
         """
         path = self._path(name)
         now = time.monotonic()
-        # An OSError means that the file is gone or another user's, or that the system cannot remove it while it is open.
+        # An OSError means that the file is gone or another user's, or that the system does not remove open files.
         with suppress(OSError):
             state = _state(path)
             owner = self._lease(name).owner

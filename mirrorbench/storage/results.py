@@ -508,7 +508,10 @@ def read_results(root: Path) -> Iterator[Result]:
 
 
 def result_files(root: Path) -> list[Path]:
-    """Return the files of current results below a folder, sorted, without analyses, smoke runs and results moved aside."""
+    """Return the files of current results below a folder, sorted.
+
+    Analyses, smoke runs and results that were moved aside are left out.
+    """
     files = []
     for path in sorted(root.rglob("seed-*.json")):
         is_current = re.fullmatch(r"seed-\d+\.json", path.name)

@@ -236,7 +236,11 @@ class Task(ABC):
         raise UsageError(f"{self.title} needs vectors of texts, and a cross-encoder has none", hint)
 
     def first(self, items: Any, limit: int) -> Any:
-        """Return the first ``limit`` items of each split, for a smoke run; ``UsageError`` if they are not a sequence."""
+        """Return the first ``limit`` items of each split, for a smoke run.
+
+        Raises:
+            UsageError: the items are not a sequence.
+        """
         if not isinstance(items, Sequence):
             raise UsageError(f"the task {self.name} has no first items", "Run it without --limit.")
         n_of_split: Counter[str] = Counter()
@@ -279,7 +283,7 @@ class Task(ABC):
         return self.texts(items)
 
     def contents(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return by item id the contents of test items; items of equal contents are the same. By default their texts."""
+        """Return by item id the contents of test items, which are equal for the same items; by default their texts."""
         return self.texts(items)
 
     def senses(self, items: Any, lemma: str) -> Mapping[TextInput, str] | None:
@@ -405,7 +409,10 @@ class TaskKind(Task, Generic[Items]):
         return task
 
     def reading(self, protocol: str, of_target: bool = False) -> TaskKind[Items]:
-        """Return the task under a protocol; for ``released``, the parser gets ``protocol`` and ``of_target`` as options."""
+        """Return the task as a protocol reads its data.
+
+        For ``released``, the card's parser gets ``protocol`` and ``of_target`` as options.
+        """
         if self.card is None or protocol == "paper":
             return self
         options = {**self.card.options, "protocol": protocol, "of_target": of_target}

@@ -66,7 +66,7 @@ def register_corpora(register: Register) -> None:
 
 
 def as_task(value: Any, kinds: Registry[type[TaskKind[Any]]]) -> Task:
-    """Return a task after checking it, or make one of a card or of a card's path; a ``PluginError`` for anything else."""
+    """Return a task after checking it, or make one of a card or a card's path; a ``PluginError`` for anything else."""
     if isinstance(value, Task):
         return _checked_task(value)
     if isinstance(value, str | Path):
@@ -98,7 +98,9 @@ def _checked_task(task: Task) -> Task:
             fault = f"has {attribute} = {value!r}, which is not of type {type_.__name__}"
         else:
             fault = f"has no {attribute}"
-        hint = f"Set the attribute in the class: {attribute} = ...; required are {', '.join(REQUIRED)}."
+        hint = (
+            f"Set the attribute in the class: {attribute} = ... (required: {', '.join(REQUIRED)})."
+        )
         raise PluginError(f"the task {name!r} ({type(task).__name__}) {fault}", hint)
     if task.level not in LEVELS:
         raise PluginError(
@@ -121,7 +123,12 @@ class TaskRegistry(Registry[Task]):
         self._variants: dict[str, Entry[Task]] = {}
 
     def entry(self, name: str) -> Entry[Task]:
-        """Return the task, variant or own data called ``name``; ``UnknownNameError`` or ``UsageError`` if there is none."""
+        """Return the task, the variant or the task on own data called ``name``.
+
+        Raises:
+            UnknownNameError: no task or option has this name.
+            UsageError: the options are wrong, or no reader knows the data.
+        """
         base, colon, options = name.partition(":")
         if not colon and not is_path_name(base):
             return super().entry(name)
@@ -172,7 +179,11 @@ _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
 
 
 def _variant(task: Task, name: str, options: str) -> Task:
-    """Return a card's task with the options ``KEY=VALUE,...``; they must be ``settable``, and of the type of their default."""
+    """Return a card's task with the options ``KEY=VALUE,...`` under another name.
+
+    Raises:
+        UsageError: the task takes no options, an option is not ``settable``, or it has another type than its default.
+    """
     if not isinstance(task, TaskKind) or not task.card or not task.settable:
         raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")
     card = task.card

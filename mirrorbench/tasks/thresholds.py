@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 STEP = 0.01
 """Step of the released code's threshold search."""
 RELIABLE_COUNT = 100
-"""Fewest items on which a threshold is reliable: chosen on 50, it makes 16.8% of equal encoders differ at the 5% level."""
+"""Fewest items on which a chosen threshold is reliable: with 50, 16.8% of equal encoders differ at the 5% level."""
 
 
 def notes_on_choice(n: int) -> list[str]:
@@ -18,7 +18,8 @@ def notes_on_choice(n: int) -> list[str]:
     if n >= RELIABLE_COUNT:
         return []
     return [
-        f"the threshold is chosen on {n} items; with fewer than {RELIABLE_COUNT}, equal encoders differ significantly too often"
+        f"the threshold is chosen on {n} items; with fewer than {RELIABLE_COUNT}, equal encoders differ "
+        "significantly too often"
     ]
 
 
@@ -41,7 +42,10 @@ def exact_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
 
 def f1_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """Return the threshold with the best F1 of label 1; among equally good ones the highest, as in ``exact_threshold``."""
+    """Return the threshold with the best F1 of label 1.
+
+    Among equally good thresholds it is the highest; it lies where that of ``exact_threshold`` does.
+    """
     labels = np.asarray(gold, dtype=bool)
     distinct, score_index = np.unique(np.asarray(scores, dtype=np.float64), return_inverse=True)
     n_positives = _at_or_above(np.bincount(score_index[labels], minlength=len(distinct)))
@@ -75,7 +79,7 @@ def _best_cut(distinct: NDArray[np.float64], values: NDArray[Any]) -> float:
 
 
 def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
-    """Return the threshold of MirrorWiC's released code, the first best one in steps of 0.01 down from the highest score.
+    """Return the threshold of MirrorWiC's released code: the first best in steps of 0.01 down from the highest score.
 
     The highest score itself is taken only if no step classifies any item correctly.
     """

@@ -131,7 +131,7 @@ class WordInContext(ContextTask[ContextPair]):
         search = stepped_threshold if protocol == "released" else exact_threshold
         in_threshold_split = splits == THRESHOLD_SPLIT
         threshold = search(cosines[in_threshold_split], gold[in_threshold_split])
-        # The released code takes a threshold of exactly 0 for none, and searches forever: leave the accuracies undefined.
+        # The released code takes a threshold of exactly 0 for none and searches forever: accuracies are undefined.
         has_threshold = protocol != "released" or threshold != 0
 
         metrics: dict[str, float | None] = {}

@@ -121,7 +121,7 @@ class _Whitening(NamedTuple):
 
 
 def _whitening(words: Floats) -> _Whitening:
-    """Return the whitening of words, given as vectors of shape (n, dimensions); directions without variation become 0."""
+    """Return the whitening of words, given as vectors (n, dimensions); directions without variation become 0."""
     _, scales, axes = np.linalg.svd(words, full_matrices=False)
     varies = scales > LEAST_VARIATION * scales[0]
     scales = scales[varies]

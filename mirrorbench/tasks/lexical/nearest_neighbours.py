@@ -77,8 +77,8 @@ def topk(
     _check_arguments(keys, k, similarity)
     k = min(k, len(keys))
 
-    # Without penalties, equal keys are equally similar to a query: search for the first key of each group of equal ones,
-    # and replace it by the whole group afterwards. With penalties, each key is searched for.
+    # Without penalties, equal keys are equally similar to a query: search for the first of each group of equal keys,
+    # and replace it by the whole group afterwards. With penalties, search for every key.
     search_penalty = penalty
     groups = None
     if penalty is None:
@@ -234,7 +234,7 @@ def _check_arguments(keys: Floats, k: int, similarity: str) -> None:
 
 
 def _keys_on_device(keys: Floats, device: torch.device) -> Floats | torch.Tensor:
-    """Return a copy of the keys on a GPU if it may hold them all (``KEPT_KEYS_BYTES``), otherwise the keys themselves."""
+    """Return a copy of the keys on a GPU if they need at most ``KEPT_KEYS_BYTES``, otherwise the keys themselves."""
     if not on_gpu(device) or keys.nbytes > KEPT_KEYS_BYTES:
         return keys
     import torch
