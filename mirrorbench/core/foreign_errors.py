@@ -22,7 +22,7 @@ _plugin_code: set[Path] = set()
 
 
 def remember_plugin(plugin: Any) -> None:
-    """Remember the code of a loaded plugin, so that messages name lines of it."""
+    """Remember the code of a loaded plugin, so that messages can name its lines."""
     name = plugin.__name__ if isinstance(plugin, ModuleType) else ""
     top_package = name.partition(".")[0]
     module = sys.modules.get(top_package, plugin)

@@ -38,7 +38,7 @@ _REWORDED = (
     (_UNKNOWN_KEY, "unknown key {0!r}"),
     (re.compile(r"Object missing required field `(.*)`"), "the key {0!r} is missing"),
     (re.compile(r"Expected `(.*)`, got `(.*)`"), "must be of type {0}, not {1}"),
-    (_INVALID_VALUE, "{0} is none of the possible values"),
+    (_INVALID_VALUE, "{0} is not one of the possible values"),
 )
 """Messages of msgspec, and how they are shown."""
 _JSON_TYPES = {"object": "mapping", "array": "list", "null": "nothing"}

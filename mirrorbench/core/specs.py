@@ -208,7 +208,7 @@ def as_several(encoders: Specs) -> Sequence[str | Path | EncoderSpec]:
 
 
 def as_texts(encoders: Specs) -> tuple[str, ...]:
-    """Return one or several encoders as texts; strings, which may be labels of rows, stay as they are written."""
+    """Return one or several encoders as texts; strings, which may be labels of rows, are returned unchanged."""
     texts = []
     for encoder in as_several(encoders):
         texts.append(encoder if isinstance(encoder, str) else str(as_spec(encoder)))

@@ -13,9 +13,9 @@ class UnknownWords:
     """Counts of the items of a task with words that have no vector.
 
     Attributes:
-        items: number of items with such a word.
+        items: number of items in which some word has no vector.
         of: number of all items.
-        empty: number of items with a text of such words only, whose vector is zero.
+        empty: number of items with a text in which no word has a vector, so that the text's vector is zero.
     """
 
     items: int

@@ -198,7 +198,7 @@ def _matches(file: Path, expected: str) -> bool:
 
 
 def _files(folder: Path) -> list[tuple[str, Path]]:
-    """Return all files below a folder, each with its path in the folder, sorted."""
+    """Return all files below a folder, sorted, each with its path relative to the folder."""
     files = []
     for path in sorted(folder.rglob("*")):
         if path.is_file():

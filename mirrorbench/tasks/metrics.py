@@ -84,8 +84,8 @@ def over_subsets(
 
     Args:
         correlate: such as ``spearman``.
-        scores: of n items, shape (n,).
-        gold: likewise.
+        scores: the score of each item, shape (n,).
+        gold: the reference of each item, shape (n,).
         subsets: the name of each item's subset; the items of one need not be adjacent.
     """
     subset_of_item = np.asarray(subsets)

@@ -56,7 +56,7 @@ def f1_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
 
 
 def _at_or_above(counts: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return for i = 0..m the sum of the m counts from the i-th on."""
+    """Return for i = 0..m the sum of ``counts[i:]``, of m counts."""
     return np.concatenate([np.cumsum(counts[::-1])[::-1], [0]])
 
 

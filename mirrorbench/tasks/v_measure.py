@@ -56,7 +56,7 @@ def without_groups(clusters: Any, labels: Any, groups: Codes) -> FloatArray:
 
     Args:
         clusters: as for ``v_measure``.
-        labels: likewise.
+        labels: as for ``v_measure``.
         groups: the number of each item's group, from 0, shape (n,).
     """
     n_remaining = len(labels) - np.bincount(groups)
@@ -133,8 +133,8 @@ def _from_sums(
     Args:
         n_items: the number of items of each set, shape (m,).
         label_sums: ``_sum_n_log_n`` of the counts of labels in each set, shape (m,).
-        cluster_sums: the same of clusters.
-        pair_sums: the same of pairs of label and cluster.
+        cluster_sums: the same for clusters.
+        pair_sums: the same for pairs of label and cluster.
     """
     n = np.where(n_items > 0, n_items, np.nan)
     label_entropy = np.log(n) - label_sums / n

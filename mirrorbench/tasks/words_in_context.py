@@ -38,8 +38,8 @@ Item = TypeVar("Item", bound=ContextPair | RatedContexts | ContextChange)
 class ContextTask(CosineTask[Item], Generic[Item]):
     """Base class of the tasks on pairs of words in context.
 
-    A subclass sets ``item_class`` and ``main_metric``, and implements ``score``. Items that hold no single pair in
-    ``left`` and ``right`` need ``pairs`` too.
+    A subclass sets ``item_class`` and ``main_metric``, and implements ``score``. Items that are not one pair, with
+    ``left`` and ``right``, need ``pairs`` too.
     """
 
     level = "wic"

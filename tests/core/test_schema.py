@@ -58,7 +58,7 @@ def test_valid_file_is_read_into_struct(tmp_path: Path) -> None:
         ("name: a\nsize: big\n", "line 2: size: must be of type int or nothing, not str"),
         (
             "name: a\nlevel: phrases\n",
-            "line 2: level: 'phrases' is none of the possible values; known: sentence, word",
+            "line 2: level: 'phrases' is not one of the possible values; known: sentence, word",
         ),
         (
             "name: a\nsources:\n- {from: url, url: x}\n-\n  from: github\n  repositry: o\n",
@@ -66,7 +66,7 @@ def test_valid_file_is_read_into_struct(tmp_path: Path) -> None:
         ),
         (
             "name: a\nsources: [{from: ftp}]\n",
-            "line 2: sources[1].from: 'ftp' is none of the possible values",
+            "line 2: sources[1].from: 'ftp' is not one of the possible values",
         ),
         ("name: a\nsources: {}\n", "line 2: sources: must be of type list, not mapping"),
         ("name: a\noptions:\n  k: x\n", "line 3: options: must be of type int, not str"),

@@ -121,7 +121,7 @@ def test_every_source_kind_is_read_from_cards(
         ({"name": "Toy set"}, "lower-case"),
         (
             {"level": "document"},
-            "level: 'document' is none of the possible values; known: phrase, sentence, wic, word",
+            "level: 'document' is not one of the possible values; known: phrase, sentence, wic, word",
         ),
         ({"metric": None}, "a task names its metric"),
         ({"kind": "corpus"}, "a corpus has none"),
@@ -152,7 +152,8 @@ def test_every_source_kind_is_read_from_cards(
         *(({"files": file(path=path)}, "cannot be a path") for path in ("a\0b", "a" * 300)),
         (
             {"sources": [{"from": "ftp", "url": "x"}]},
-            "sources[1].from: 'ftp' is none of the possible values; known: github, huggingface, url, archive, package",
+            "sources[1].from: 'ftp' is not one of the possible values; known: github, huggingface, url, archive, "
+            "package",
         ),
         ({"sources": [{"from": "url", "url": "file:///etc/passwd"}]}, "http or https"),
         (
