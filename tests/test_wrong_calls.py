@@ -63,7 +63,7 @@ CALLS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     ),
     "limit": (lambda: mirrorbench.run("letters", "cats", limit=-1), ("limit=-1", "whole number")),
     "part": (lambda: mirrorbench.run("letters", "cats", limit=3.7), ("limit=3.7", "whole number")),
-    "seeds": (lambda: mirrorbench.run("letters", "cats", seeds=0), ("seeds=0", "from 1 on")),
+    "seeds": (lambda: mirrorbench.run("letters", "cats", seeds=0), ("seeds=0", "at least 1")),
     "device": (
         lambda: mirrorbench.run("letters", "cats", device="gpu"),
         ("device", "gpu", "cpu"),
@@ -71,7 +71,7 @@ CALLS: dict[str, tuple[Callable[[], Any], tuple[str, ...]]] = {
     "level": (lambda: mirrorbench.load("tiny", level=3), ("unknown level 3", "Known")),
     "device number": (lambda: mirrorbench.load("tiny", device=0), ("device=0", "Pass a text")),
     "output": (lambda: mirrorbench.run("letters", "cats", output=3), ("output=3", "a path")),
-    "workers": (lambda: mirrorbench.run("letters", "cats", workers=0), ("workers=0", "from 1 on")),
+    "workers": (lambda: mirrorbench.run("letters", "cats", workers=0), ("workers=0", "at least 1")),
     "flag": (lambda: mirrorbench.run("letters", "cats", baselines="no"), ("baselines='no'",)),
     "tasks number": (lambda: mirrorbench.run("letters", 3), ("not int", "'stsb'")),
     "corpus": (lambda: mirrorbench.run("letters", "cats", corpus=3), ("corpus=3", "corpus")),
