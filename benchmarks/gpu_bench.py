@@ -17,7 +17,7 @@ from mirrorbench.core.devices import on_gpu, tuning_precision
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
-from mirrorbench.training.augmentations import Augmentation, Dropout, in_use, span_mask
+from mirrorbench.training.augmentations import Augmentation, Dropout, functions_and_rates, span_mask
 from mirrorbench.training.loop import TuningReport, tune_backbone
 from mirrorbench.training.methods import mirror_preset
 from mirrorbench.training.recipes import Recipe
@@ -93,7 +93,7 @@ class Bench:
         )
 
         def configure(config: object) -> None:
-            for augmentation, rate in in_use(recipe.augment, AUGMENTATIONS, "model"):
+            for augmentation, rate in functions_and_rates(recipe.augment, AUGMENTATIONS, "model"):
                 augmentation.configure(config, rate)
 
         return load_transformer(self.path, device or self.device, configure)

@@ -32,7 +32,7 @@ from mirrorbench.reports.leaderboard import (
     stated_names,
 )
 from mirrorbench.reports.table import Table, read_table
-from mirrorbench.runs.ladder import POOLING_KEYS, place_of_row
+from mirrorbench.runs.ladder import POOLING_KEYS, row_sort_key
 from mirrorbench.storage.results import Result, folders_of_smoke_runs, read_result, result_files
 
 if TYPE_CHECKING:
@@ -470,7 +470,7 @@ def _encoders_in_order(
 
     def order(spec: EncoderSpec) -> tuple[int, ...]:
         level = first_level[spec]
-        return backbones.index(spec.backbone), level, *place_of_row(spec, levels[level], plugins)
+        return backbones.index(spec.backbone), level, *row_sort_key(spec, levels[level], plugins)
 
     return sorted(first_level, key=order)
 

@@ -78,7 +78,7 @@ class ModelRef:
     """Measured properties of its backbone (``models.traits``)."""
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have their own backbones."""
-    code: str = ""
+    plugin_checksum: str = ""
     """Checksum of the plugin files that registered parts of it; empty if there are none."""
     posts: tuple[tuple[str, PostRef], ...] = ()
     """Transformations of its vectors by language; ``""`` stands for all languages. They are not part of ``identity``:
@@ -91,8 +91,8 @@ class ModelRef:
         if not self.method:
             # With its name: two systems with the same fingerprint must not share vectors and results.
             system = {"system": self.spec.backbone, "fingerprint": self.fingerprint}
-            return {**system, **self._files}
-        identity: dict[str, Any] = {"backbone": self.fingerprint, **self._files}
+            return {**system, **self._plugin_files}
+        identity: dict[str, Any] = {"backbone": self.fingerprint, **self._plugin_files}
         if self.traits.pads:
             identity["equal_lengths"] = True
         if self.recipe is None or self.corpus is None:
@@ -115,15 +115,15 @@ class ModelRef:
         return identity
 
     @property
-    def _files(self) -> dict[str, str]:
-        return {"plugin_files": self.code} if self.code else {}
+    def _plugin_files(self) -> dict[str, str]:
+        return {"plugin_files": self.plugin_checksum} if self.plugin_checksum else {}
 
     @property
-    def weights(self) -> str:
+    def weights_fingerprint(self) -> str:
         """The fingerprint, combined with that of the plugin files; it differs between versions of a model."""
-        if not self.code:
+        if not self.plugin_checksum:
             return self.fingerprint
-        return digest({"weights": self.fingerprint, **self._files})
+        return digest({"weights": self.fingerprint, **self._plugin_files})
 
     @property
     def key(self) -> str:

@@ -27,16 +27,21 @@ from mirrorbench.models.pooling import Pooling, PoolingEncoder
 from mirrorbench.models.transformations import Affine, Taken, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.compute import Compute
-from mirrorbench.runs.half_precision import advancing
+from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.storage import checksums
 from mirrorbench.storage.cache import EMBEDDINGS, Cache
 from mirrorbench.storage.embedding_cache import EmbeddingCache
-from mirrorbench.training.methods import OF_TWO, PairMaker, base_preset, words_in_context
+from mirrorbench.training.methods import (
+    TWO_TEXT_FUNCTIONS,
+    PairMaker,
+    base_preset,
+    words_in_context,
+)
 
 WRITE_EVERY = {"cpu": 8_192, "mps": 8_192, "cuda": 65_536}
 """Texts encoded between two writes to the cache, by device: some seconds of work, which a killed run repeats."""
-ONE_CALL = 1_024
+TEXTS_PER_CALL = 1_024
 """Texts in one call of an encoder system on a CPU, which reports progress only at its end."""
 
 
@@ -127,11 +132,11 @@ class Embedder:
         self.reporter.stage("encoding", str(spec), len(inputs), "texts")
         poolings = [pooling for pooling in stored if pooling is not None]
         check_inputs(encoder, inputs, poolings)
-        advance = advancing(self.compute, self.reporter, "encoding", precision, len(inputs))
+        advance = progress_callback(self.compute, self.reporter, "encoding", precision, len(inputs))
         device = device_type(self.compute.device)
         size = WRITE_EVERY[device]
         if not poolings and device == "cpu":
-            size = ONE_CALL
+            size = TEXTS_PER_CALL
         described = f"the encoder {spec}{defined_at(encoder.encode)}"
         for start in range(0, len(inputs), size):
             chunk = inputs[start : start + size]
@@ -211,8 +216,8 @@ def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, pre
         "precision": precision,
         "computation": COMPUTATION,
     }
-    if model.code:
-        parts["plugin_files"] = model.code
+    if model.plugin_checksum:
+        parts["plugin_files"] = model.plugin_checksum
     return digest(parts)
 
 
@@ -221,7 +226,7 @@ def fit_inputs(
 ) -> list[TextInput]:
     """Return the distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
     pair_function = plugins.methods[model.method].pairs if model.recipe else None
-    if pair_function not in OF_TWO:
+    if pair_function not in TWO_TEXT_FUNCTIONS:
         if pooling is None or not pooling.of_target:
             return [TextInput(text) for text in dict.fromkeys(texts)]
         pair_function = words_in_context  # as MirrorWiC: paper 2, 3.1

@@ -31,12 +31,12 @@ from mirrorbench.runs.cells import CorpusRef, ModelRef
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.embedding import Embedder
 from mirrorbench.runs.folders import Folders
-from mirrorbench.runs.half_precision import advancing
+from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.storage.cache import CHECKPOINTS, Cache
 from mirrorbench.training.augmentations import Augmentation
-from mirrorbench.training.checkpoints import Checkpoint, damaged
+from mirrorbench.training.checkpoints import Checkpoint, checkpoint_fault
 from mirrorbench.training.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
         yield f"{model.spec}: {note}"
 
 
-def try_opened(
+def set_and_check_traits(
     transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache
 ) -> None:
     """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
@@ -227,7 +227,7 @@ class EncoderLoader:
             checkpoint = self._checkpoint(model)
             with (
                 naming_lines(corpus, self.plugins.corpora.by_name()),
-                _naming_checkpoint(checkpoint),
+                _note_on_interrupt(checkpoint),
             ):
                 transformer, description = tune_model(
                     model,
@@ -246,7 +246,7 @@ class EncoderLoader:
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
             shutil.rmtree(checkpoint, ignore_errors=True)
-            try_opened(transformer, model, model.key, precision, cache)
+            set_and_check_traits(transformer, model, model.key, precision, cache)
         return transformer, float(description["tuning"]["seconds"])
 
     def _checkpoint(self, model: ModelRef) -> Path:
@@ -290,17 +290,17 @@ class EncoderLoader:
             base=base,
         )
         self.reporter.stage("checking", str(model.spec))
-        try_opened(transformer, model, key, precision, self.cache)
+        set_and_check_traits(transformer, model, key, precision, self.cache)
         return transformer
 
 
 @contextmanager
-def _naming_checkpoint(folder: Path) -> Iterator[None]:
+def _note_on_interrupt(folder: Path) -> Iterator[None]:
     """Add to an interrupt inside that the next run continues from the checkpoint, if there is one."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
-        if not damaged(folder):
+        if not checkpoint_fault(folder):
             interrupt.add_note("The tuning goes on from its last checkpoint.")
         raise
 
@@ -340,7 +340,7 @@ def tune_model(
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
     held_out_pairs = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
-    checkpoint = Checkpoint(folder, _origin(device, held_out_pairs), reporter.note)
+    checkpoint = Checkpoint(folder, _checkpoint_origin(device, held_out_pairs), reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
             model.path,
@@ -353,14 +353,14 @@ def tune_model(
             model.precision,
         )
     reporter.stage("checking", str(model.spec))
-    try_opened(transformer, model, model.fingerprint, model.precision, cache)
+    set_and_check_traits(transformer, model, model.fingerprint, model.precision, cache)
     embeddings_note = transformer.missing_embeddings.note
     if embeddings_note:
         reporter.note(f"{model.spec}: {embeddings_note}")
         check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
-    length_warning = _untrained_note(transformer, recipe, texts)
-    if length_warning:
-        reporter.note(f"{model.spec}: {length_warning}")
+    truncation_note = _truncation_note(transformer, recipe, texts)
+    if truncation_note:
+        reporter.note(f"{model.spec}: {truncation_note}")
     report, trajectory = _tune(
         transformer, model, recipe, texts, held_out_pairs, checkpoint, plugins, compute, reporter
     )
@@ -406,7 +406,7 @@ def _tune(
     remaining = total - done
     reporter.stage("tuning", stage, remaining, "strings")
     with cpu_threads(compute.threads):
-        advance = advancing(compute, reporter, "tuning", model.precision, remaining)
+        advance = progress_callback(compute, reporter, "tuning", model.precision, remaining)
         progress = Progress(transformer, recipe, held_out_pairs, total, advance)
         checkpoint.parts["progress"] = progress
         if saved:
@@ -428,7 +428,7 @@ def _tune(
         return report, progress.finish()
 
 
-def _untrained_note(transformer: Transformer, recipe: Recipe, strings: Sequence[str]) -> str:
+def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence[str]) -> str:
     """Return a sentence on the texts that are too long for a tuning; empty if there are none.
 
     The texts of a pair are joined by a tab in ``strings``.
@@ -463,7 +463,9 @@ def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator
         )
 
 
-def _origin(device: torch.device, held_out_pairs: Sequence[tuple[str, str]]) -> dict[str, str]:
+def _checkpoint_origin(
+    device: torch.device, held_out_pairs: Sequence[tuple[str, str]]
+) -> dict[str, str]:
     """Return what a checkpoint must match beside the model's key: device, version of torch, held-out pairs."""
     import torch
 
@@ -492,10 +494,10 @@ def open_for_tuning(
     """
     from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
     from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
-    from mirrorbench.training.augmentations import in_use
+    from mirrorbench.training.augmentations import functions_and_rates
 
     def configure(config: object) -> None:
-        for augmentation, rate in in_use(recipe.augment, registered, "model"):
+        for augmentation, rate in functions_and_rates(recipe.augment, registered, "model"):
             augmentation.configure(config, rate)
 
     loading_precision = precision if recipe.lora else "fp32"

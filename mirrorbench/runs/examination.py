@@ -151,22 +151,22 @@ class Examiner:
             UsageError: a row that must be in the table is wrong.
         """
         try:
-            return self._model(request, key)
+            return self._examine_model(request, key)
         except (Exception, SystemExit) as error:  # plugins may raise anything
-            if isinstance(error, UsageError) and not request.may_lack(key.row):
+            if isinstance(error, UsageError) and not request.may_omit(key.row):
                 raise
             return error
 
-    def _model(self, request: Request, key: ModelKey) -> ExaminedModel:
+    def _examine_model(self, request: Request, key: ModelKey) -> ExaminedModel:
         if key.row in request.objects:
-            return self._object(request, key.row)
+            return self._examine_object(request, key.row)
         is_tuned = bool(key.row.method) and self.plugins.methods[key.row.method].tunes
         spec, _ = split_post(key.row, is_tuned)
         if spec.backbone in self.plugins.encoders or self.plugins.methods[spec.method].create:
-            return self._system(request, spec, key.language)
-        return self._transformer(request, spec, key)
+            return self._examine_system(request, spec, key.language)
+        return self._examine_transformer(request, spec, key)
 
-    def _object(self, request: Request, spec: EncoderSpec) -> ExaminedModel:
+    def _examine_object(self, request: Request, spec: EncoderSpec) -> ExaminedModel:
         """Examine an encoder that the caller passed as an object."""
         precision = request.precision_of("encoding", self.compute.precisions)
         encoder = request.objects[spec]
@@ -174,23 +174,27 @@ class Examiner:
         untuned = ModelRef(spec, encoder.fingerprint)
         return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))
 
-    def _system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
+    def _examine_system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
         """Open an encoder system, or the encoder that a method creates from a backbone without tuning."""
         precision = request.precision_of("encoding", self.compute.precisions)
         path: Path | None = None
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
                 spec = spec.with_params(language=language)
-            code = self._code([("register_encoders", spec.backbone)])
+            plugin_checksum = self._plugin_checksum([("register_encoders", spec.backbone)])
         else:
             path = self.files.locate(spec, language)
-            code = self._code([("register_methods", spec.method)])
+            plugin_checksum = self._plugin_checksum([("register_methods", spec.method)])
         key = (spec, path, precision)
         system = self._lookups.once(key, lambda: self._loader.system(*key))
-        untuned = ModelRef(spec, system.fingerprint, path, spec.method, code=code)
+        untuned = ModelRef(
+            spec, system.fingerprint, path, spec.method, plugin_checksum=plugin_checksum
+        )
         return ExaminedModel(untuned, reads_pairs=reads_pairs(system))
 
-    def _transformer(self, request: Request, spec: EncoderSpec, key: ModelKey) -> ExaminedModel:
+    def _examine_transformer(
+        self, request: Request, spec: EncoderSpec, key: ModelKey
+    ) -> ExaminedModel:
         """Examine a backbone that is read as it is, or tuned."""
         path = self.files.locate(spec, key.language)
         method = self.plugins.methods[spec.method]
@@ -212,11 +216,11 @@ class Examiner:
             spec.method,
             attention=recipe.attention,
             traits=self.files.family(path).traits,
-            code=self._code(registered_parts),
+            plugin_checksum=self._plugin_checksum(registered_parts),
         )
         return ExaminedModel(untuned, pooling, recipe if method.tunes else None)
 
-    def _code(self, registered_parts: Sequence[tuple[str, str]]) -> str:
+    def _plugin_checksum(self, registered_parts: Sequence[tuple[str, str]]) -> str:
         """Return the checksum of the plugin files that registered some parts; empty if no file did.
 
         ``registered_parts``: the hook and the name of each part.

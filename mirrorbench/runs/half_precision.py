@@ -25,7 +25,7 @@ GAIN = {"encoding": 2.3, "tuning": 1.35}
 OPTION = {"encoding": "--eval-precision bf16", "tuning": "--precision bf16"}
 
 
-def advancing(
+def progress_callback(
     compute: Compute, reporter: Reporter, work: Work, precision: str, total: int
 ) -> Callable[[int], None]:
     """Return a function that reports the number of units done since its last call, and notes long work in fp32 once.

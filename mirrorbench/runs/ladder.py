@@ -33,11 +33,11 @@ LADDERS: dict[str, Ladder] = {
 }
 
 
-PAIRS = "pairs"
+PAIRS_METHOD = "pairs"
 """Default method for pairs."""
-SINGLE = "mirror"
+TEXTS_METHOD = "mirror"
 """Default method for texts."""
-IN_CONTEXT = "mirrorwic"
+CONTEXT_METHOD = "mirrorwic"
 """Default method for texts at the level of words in context."""
 
 _WHITENED = 256
@@ -217,7 +217,7 @@ def with_baselines(
             if layers is not None:
                 row = row.with_params(layers=layers)
         rows.append(row)
-    return tuple(sorted(rows, key=lambda row: place_of_row(row, level, plugins)))
+    return tuple(sorted(rows, key=lambda row: row_sort_key(row, level, plugins)))
 
 
 def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
@@ -225,12 +225,12 @@ def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSp
     rows_on_pairs = []
     for row in rows:
         if plugins.methods[row.method].tunes:
-            row = row.with_method(PAIRS)
+            row = row.with_method(PAIRS_METHOD)
         rows_on_pairs.append(row)
     return tuple(dict.fromkeys(rows_on_pairs))
 
 
-def place_of_row(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
+def row_sort_key(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
     """Return the place of a row among those of its backbone on tasks of a level, as a key to sort by.
 
     Rows are sorted by method, those that tune nothing first; then by transformation, those without one first; then by

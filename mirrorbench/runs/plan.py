@@ -170,7 +170,7 @@ class Planner:
                     if isinstance(error, UsageError) and spec in request.optional:
                         self.note(f"{spec} is left out on {task.title}: {error.message}")
                         continue
-                    if isinstance(error, UsageError) and not request.may_lack(spec):
+                    if isinstance(error, UsageError) and not request.may_omit(spec):
                         raise
                     failures.append(self._failure(error, request, spec, task, examined))
         specs_with_cells = {cell.spec for cell in cells}

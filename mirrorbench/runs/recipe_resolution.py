@@ -26,10 +26,10 @@ from mirrorbench.models.pooling import (
 from mirrorbench.models.transformations import POST_KEYS, split_post
 from mirrorbench.runs.backbone_files import BackboneFiles
 from mirrorbench.runs.ladder import (
-    IN_CONTEXT,
-    PAIRS,
+    CONTEXT_METHOD,
+    PAIRS_METHOD,
     POOLING_KEYS,
-    SINGLE,
+    TEXTS_METHOD,
     expand_ladder,
     padded,
 )
@@ -52,7 +52,7 @@ def recipe_and_readout(
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
     ``max_length``: number of tokens that the task reads; 0 for the default, ``STATED`` for what the files state. Errors
-    are those of ``check_runs``.
+    are those of ``check_can_run``.
     """
     method: Method = plugins.methods[spec.method]
     settings = backbones.configuration(path)
@@ -61,7 +61,7 @@ def recipe_and_readout(
     level = method.levels.get(level, level)
     stated = files.stated_keys(spec)
     recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated)
-    check_runs(spec, recipe, family, method.tunes, settings)
+    check_can_run(spec, recipe, family, method.tunes, settings)
     positions = positions_of(path)
     if positions and spec.get("train_max_length") is None:
         # The preset of a method may be longer than what the model can take.
@@ -153,7 +153,7 @@ Problem = tuple[str, dict[str, Value]]
 """A reason why a spec cannot run, and values of keys with which it could; an empty value removes the key."""
 
 
-def check_runs(
+def check_can_run(
     spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]
 ) -> None:
     """Check that a spec can run on a backbone with a family and a ``config.json``; an error names a spec that can.
@@ -238,13 +238,14 @@ def _tuning_problems(
 
 def check_lines(spec: EncoderSpec, corpus: str | GeneratedCorpus, lines: Sequence[str]) -> None:
     """Raise a ``UsageError`` if a method for pairs is to tune on texts, or a method for texts on pairs."""
-    pairs = pairs_of(lines, corpus_name(corpus), raw=spec.method != PAIRS)
-    if spec.method == PAIRS and not pairs:
+    pairs = pairs_of(lines, corpus_name(corpus), raw=spec.method != PAIRS_METHOD)
+    if spec.method == PAIRS_METHOD and not pairs:
         problem = f"{spec} tunes on pairs, but the lines are not pairs"
         raise UsageError(problem, "Write text1||text2, or name two columns.")
-    if spec.method in (SINGLE, IN_CONTEXT) and pairs:
+    if spec.method in (TEXTS_METHOD, CONTEXT_METHOD) and pairs:
         raise UsageError(
-            f"{spec} tunes on single texts, but these are pairs", f"Write {spec.with_method(PAIRS)}"
+            f"{spec} tunes on single texts, but these are pairs",
+            f"Write {spec.with_method(PAIRS_METHOD)}",
         )
 
 

@@ -81,7 +81,7 @@ def encoder_details(
         details["parameters"] = transformer.n_parameters
     if _are_zero(encoder, vectors):
         details[ZERO_VECTORS] = True
-    details["weights"] = cell.model.weights
+    details["weights"] = cell.model.weights_fingerprint
     details["revision"] = cell.spec.revision
     details |= counts.to_json()
     path = cell.model.path

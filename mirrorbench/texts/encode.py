@@ -31,7 +31,7 @@ from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.data.readers.files import STDIN
 from mirrorbench.data.readers.inputs import Line, read_inputs
 from mirrorbench.data.readers.parquet import pyarrow
-from mirrorbench.runs.half_precision import advancing
+from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.single_encoder import load_encoder
 from mirrorbench.storage.embedding_cache import EmbeddingCache
 from mirrorbench.storage.files import TEMPORARY, sync_folder, unwritable, writing
@@ -101,7 +101,7 @@ def encode_texts(
         reporter.stage("encoding", str(source), 0, "texts")
         return encoder
 
-    advance = advancing(compute, reporter, "encoding", compute.precisions["encoding"], 0)
+    advance = progress_callback(compute, reporter, "encoding", compute.precisions["encoding"], 0)
     if isinstance(output, Path):
         encoded = encode_file(source, lines, open_encoder, output, advance, kept)
         _note_truncation(encoded, source, reporter)

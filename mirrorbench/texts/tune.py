@@ -32,7 +32,7 @@ from mirrorbench.models.transformer import checked_tokenizer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import CorpusRef
 from mirrorbench.runs.encoder_loading import EncoderLoader
-from mirrorbench.runs.ladder import IN_CONTEXT, PAIRS, SINGLE
+from mirrorbench.runs.ladder import CONTEXT_METHOD, PAIRS_METHOD, TEXTS_METHOD
 from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.texts.export import check_exportable, check_output, replacing, write_encoder
@@ -123,7 +123,7 @@ def plan_tuning(
         columns,
         held_out,
         seed,
-        raw=spec.method not in ("", PAIRS),  # other methods get the lines as they are
+        raw=spec.method not in ("", PAIRS_METHOD),  # other methods get the lines as they are
         name=name,
         note=reporter.note,
     )
@@ -405,14 +405,14 @@ def resolve_method(
         )
     if not spec.method:
         if pairs:
-            method = PAIRS
+            method = PAIRS_METHOD
         elif level == "wic":
-            method = IN_CONTEXT
+            method = CONTEXT_METHOD
         else:
-            method = SINGLE
+            method = TEXTS_METHOD
         spec = spec.with_method(method)
     if not plugins.methods[spec.method].tunes:
         raise UsageError(
-            f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(SINGLE)}"
+            f"{spec}: +{spec.method} tunes nothing", f"Write {spec.with_method(TEXTS_METHOD)}"
         )
     return spec

@@ -183,7 +183,7 @@ def _are_token_ids(value: object) -> bool:
     return all(isinstance(number, Integral) for number in value)
 
 
-def in_use(
+def functions_and_rates(
     rates: Sequence[tuple[str, float]], registered: Mapping[str, Augmentation], on: str
 ) -> list[tuple[Any, float]]:
     """Return the functions and rates of the augmentations of one kind, in the order of ``rates``.

@@ -67,7 +67,7 @@ class Checkpoint:
 
         for unfinished in self.folder.glob(f"{TEMPORARY}*"):
             unfinished.unlink(missing_ok=True)
-        if damaged(self.folder):
+        if checkpoint_fault(self.folder):
             return {}
         path = self.folder / STATE
         try:
@@ -125,7 +125,7 @@ class Checkpoint:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def damaged(folder: Path) -> str:
+def checkpoint_fault(folder: Path) -> str:
     """Describe the fault of a checkpoint; empty if it is complete."""
     with suppress(OSError, BadZipFile, EOFError), ZipFile(folder / STATE) as archive:
         # Compares checksums.

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.encoder_protocol import Array
 from mirrorbench.core.errors import TuningError
 from mirrorbench.core.vectors import rounded, unit
-from mirrorbench.training.methods import OF_TWO, PairFunction, PairMaker
+from mirrorbench.training.methods import TWO_TEXT_FUNCTIONS, PairFunction, PairMaker
 from mirrorbench.training.recipes import Recipe
 
 HELD_OUT = 500
@@ -92,7 +92,7 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
     first is returned: the others would be false negatives.
     """
     rng = np.random.default_rng(seed)
-    if not texts or pairs not in OF_TWO:
+    if not texts or pairs not in TWO_TEXT_FUNCTIONS:
         return [(text, shortened(text, rng)) for text in texts]
     unaugmented = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
     maker = PairMaker(unaugmented, rng, mask_token="", protocol="paper", augmentations={})

@@ -24,7 +24,7 @@ from mirrorbench.core.errors import DeviceMemoryError, TuningError
 from mirrorbench.models.gradient_checkpointing import checkpointed
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.models.transformer_encoder import TEXTS_PER_CHUNK
-from mirrorbench.training.augmentations import Augmentation, in_use
+from mirrorbench.training.augmentations import Augmentation, functions_and_rates
 from mirrorbench.training.checkpoints import Checkpoint
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import (
@@ -190,7 +190,7 @@ def tune_backbone(
         torch.manual_seed(seed)
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
-        model_augmentations = in_use(recipe.augment, augmentations, "model")
+        model_augmentations = functions_and_rates(recipe.augment, augmentations, "model")
         augmentations_pack = _attach(model_augmentations, transformer.model, attached)
         objective = objective_of(losses[recipe.loss], transformer, recipe)
         reader = MicroBatchReader(objective, precision, augmentations_pack and packable)
@@ -378,7 +378,7 @@ class _Loop:
         """Call ``differentiate``, again with lower limits whenever the device runs out of memory."""
         tokens_before = self.tokens
         positions_before = self.positions
-        longest = max(self.reader.fixed, int(pairs.lengths.max()))
+        longest = max(self.reader.pad_to, int(pairs.lengths.max()))
         while True:
             self.optimizer.zero_grad()
             try:
@@ -415,7 +415,7 @@ class _Loop:
         # The same numbers when the step is repeated.
         rng = np.random.default_rng((self.seed, self.steps))
         micro_batches, order = self.reader.split(pairs, self.most, rng)
-        positions = sum(self.reader.positions(micro_batch) for micro_batch in micro_batches)
+        positions = sum(self.reader.count_positions(micro_batch) for micro_batch in micro_batches)
         self.tokens += len(pairs.ids.values)
         self.positions += positions
 

@@ -247,7 +247,7 @@ def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
     return np.array_split(np.arange(n), min(n, n_portions))
 
 
-class OfVectors(Objective):
+class FunctionObjective(Objective):
     """The objective of a loss function."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
@@ -302,7 +302,7 @@ def objective_of(
     if isinstance(loss, type):
         objective: Objective = loss(transformer, recipe)
         return objective
-    return OfVectors(transformer, recipe, loss)
+    return FunctionObjective(transformer, recipe, loss)
 
 
 _PAPER = LOSS_PARAMETERS["paper"]

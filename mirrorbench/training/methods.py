@@ -18,7 +18,11 @@ from mirrorbench.core.errors import TuningError
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.quoting import shown
 from mirrorbench.data.readers.line_parts import fields_of
-from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
+from mirrorbench.training.augmentations import (
+    Augmentation,
+    AugmentationContext,
+    functions_and_rates,
+)
 from mirrorbench.training.recipes import LOSS_PARAMETERS, MULTI_SIMILARITY, Recipe
 
 if TYPE_CHECKING:
@@ -90,7 +94,7 @@ class PairMaker:
             shortest: characters of the shortest text that is changed under ``released``.
         """
         augmented = list(texts)
-        for function, rate in in_use(self.recipe.augment, self.augmentations, "text"):
+        for function, rate in functions_and_rates(self.recipe.augment, self.augmentations, "text"):
             context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
             augmented = [function(text, context) for text in augmented]
         result = []
@@ -474,7 +478,7 @@ def _sampled_pairs(names: Sequence[str], rng: np.random.Generator) -> list[tuple
     return [pairs[i] for i in sorted(drawn)]
 
 
-OF_TWO: tuple[PairFunction, ...] = (text_pairs, name_pairs)
+TWO_TEXT_FUNCTIONS: tuple[PairFunction, ...] = (text_pairs, name_pairs)
 """Pair functions that read two texts or names from a corpus line; for all others a line is a text."""
 
 

@@ -29,7 +29,11 @@ from mirrorbench.models.batching import (
     similar_length_batches,
 )
 from mirrorbench.models.transformer import Transformer
-from mirrorbench.training.augmentations import Augmentation, AugmentationContext, in_use
+from mirrorbench.training.augmentations import (
+    Augmentation,
+    AugmentationContext,
+    functions_and_rates,
+)
 from mirrorbench.training.cpu_functions import fast_cpu_functions
 from mirrorbench.training.losses import Objective, TokenizedPairs
 from mirrorbench.training.methods import PairMaker, Pairs
@@ -56,7 +60,7 @@ class PairTokenizer:
             special_ids=frozenset(tokenizer.all_special_ids),
         )
         self._n_tokens = len(tokenizer)
-        token_augmentations = in_use(self.recipe.augment, registered, "tokens")
+        token_augmentations = functions_and_rates(self.recipe.augment, registered, "tokens")
         self._augmentations = [
             (function, replace(context, rate=rate)) for function, rate in token_augmentations
         ]
@@ -104,12 +108,12 @@ class PairTokenizer:
         for view in views:
             for function, context in self._augmentations:
                 texts[view] = [
-                    self._readable(ids, function(ids, context), located.targets)
+                    self._checked_ids(ids, function(ids, context), located.targets)
                     for ids in texts[view]
                 ]
         return TokenizedPairs(Ragged.of(texts), located.targets, labels)
 
-    def _readable(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
+    def _checked_ids(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
         """Return the changed ids, or the old ones if the model has too few positions for the changed ones.
 
         Raises:
@@ -171,8 +175,8 @@ class MicroBatchReader:
         self.transformer = objective.transformer
         self.precision = precision
         self.pooling = objective.pooling
-        self.fixed = objective.pad_to
-        self.packed = packs and not self.fixed and self.transformer.traits.packs
+        self.pad_to = objective.pad_to
+        self.packed = packs and not self.pad_to and self.transformer.traits.packs
         # Augmentations without packing (controlled dropout, drophead) draw from torch's own generator, which all
         # threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
@@ -180,7 +184,7 @@ class MicroBatchReader:
         recipe = objective.recipe
         # Whether two passes over one text may differ. Without the key dropout, the model has its own rate of it.
         has_rate = any(rate for _, rate in recipe.augment)
-        self.draws = has_rate or "dropout" not in dict(recipe.augment)
+        self.is_random = has_rate or "dropout" not in dict(recipe.augment)
         n_models = len({id(reader) for reader in objective.readers})
         if recipe.rate("controlled_dropout") and n_models > 1:
             cause = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
@@ -206,7 +210,7 @@ class MicroBatchReader:
             # Budget and cost of a pass are those of both views, of equal length once padded.
             longest = lengths.max(0)
             row_groups = list(
-                similar_length_batches(longest, budget // 2, self.fixed, PASS_COST[device] // 2)
+                similar_length_batches(longest, budget // 2, self.pad_to, PASS_COST[device] // 2)
             )
         seeds = draws.integers(1 << 32, size=len(row_groups)).tolist()
         micro_batches: list[MicroBatch] = []
@@ -216,13 +220,13 @@ class MicroBatchReader:
             order.extend(rows)
         return Split(micro_batches, order)
 
-    def positions(self, batch: MicroBatch) -> int:
+    def count_positions(self, batch: MicroBatch) -> int:
         """Count the positions that the model computes for one micro-batch, padding included."""
         ids = batch.pairs.ids
         if self.packed:
             return len(ids.values)
         longest = int(ids.lengths.max())
-        return len(ids) * max(self.fixed, longest)
+        return len(ids) * max(self.pad_to, longest)
 
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
         """Return the vectors of each micro-batch, shape (2n, dimensions) for n pairs.
@@ -283,13 +287,13 @@ class MicroBatchReader:
         return torch.cat([first, second])
 
     def _forward(self, reader: Transformer, ids: Ragged, targets: Ragged | None) -> Tensor:
-        if targets is not None or self.draws:
-            return reader.forward(ids, [self.pooling], self.fixed, targets, self.packed)[0]
+        if targets is not None or self.is_random:
+            return reader.forward(ids, [self.pooling], self.pad_to, targets, self.packed)[0]
         # Repeated texts have the same vector, and are read once.
         texts = np.array([row.tobytes() for row in ids], dtype=object)
         _, first_rows, inverse = np.unique(texts, return_index=True, return_inverse=True)
         distinct_ids = ids.take(first_rows)
-        distinct = reader.forward(distinct_ids, [self.pooling], self.fixed, None, self.packed)[0]
+        distinct = reader.forward(distinct_ids, [self.pooling], self.pad_to, None, self.packed)[0]
         return distinct.index_select(0, moved(torch.from_numpy(inverse), distinct.device))
 
     def _gradients(self, share: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:

@@ -13,7 +13,7 @@ import torch
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.runs.encoder_loading import open_for_tuning
 from mirrorbench.runs.registry import load_plugins
-from mirrorbench.training.augmentations import in_use
+from mirrorbench.training.augmentations import functions_and_rates
 from mirrorbench.training.loop import _Loop
 from mirrorbench.training.losses import LOSSES, TokenizedPairs, objective_of
 from mirrorbench.training.microbatch import MicroBatchReader, in_order
@@ -55,7 +55,7 @@ def attached(path: Path, changed: Recipe) -> Iterator[Transformer]:
     """The model of a directory in training mode, with everything undone afterwards."""
     transformer = opened(path, changed)
     with ExitStack() as stack:
-        for augmentation, rate in in_use(changed.augment, AUGMENTATIONS, "model"):
+        for augmentation, rate in functions_and_rates(changed.augment, AUGMENTATIONS, "model"):
             if detach := augmentation.attach(transformer.model, rate):
                 stack.callback(detach)
         transformer.model.train()

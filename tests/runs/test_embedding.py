@@ -37,7 +37,7 @@ class Lengths:
 def test_encoder_systems_report_progress_while_encoding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(embedding, "ONE_CALL", 2)
+    monkeypatch.setattr(embedding, "TEXTS_PER_CALL", 2)
     rows = [f"{'a' * n},{'b' * n * n},{n % 3}\n" for n in range(1, 5)]
     (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
     reporter = Encoding()

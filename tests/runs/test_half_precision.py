@@ -10,7 +10,7 @@ import torch
 
 from mirrorbench.core.devices import has_amx
 from mirrorbench.runs import half_precision
-from mirrorbench.runs.half_precision import Work, advancing
+from mirrorbench.runs.half_precision import Work, progress_callback
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.settings import Settings
 from mirrorbench.runs.workspace import Workspace
@@ -71,11 +71,11 @@ def test_long_work_is_remarked_on_once(
     workspace: Workspace, noted: Noted, monkeypatch: pytest.MonkeyPatch, work: Work, remark: str
 ) -> None:
     with_amx(monkeypatch, 0, 1, 12, 0, 6)
-    advance = advancing(workspace.compute, workspace.reporter, work, "fp32", 100)
+    advance = progress_callback(workspace.compute, workspace.reporter, work, "fp32", 100)
     advance(1)  # too early to tell
     assert not noted.notes
     advance(1)
-    advancing(workspace.compute, workspace.reporter, work, "fp32", 100)(1)
+    progress_callback(workspace.compute, workspace.reporter, work, "fp32", 100)(1)
     (note,) = noted.notes
     assert note.startswith(remark)
     assert noted.done == 3
@@ -85,7 +85,7 @@ def test_streams_are_remarked_on_after_a_minute(
     workspace: Workspace, noted: Noted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_amx(monkeypatch, 0, 59, 61)
-    advance = advancing(workspace.compute, workspace.reporter, "encoding", "fp32", 0)
+    advance = progress_callback(workspace.compute, workspace.reporter, "encoding", "fp32", 0)
     advance(5)
     assert not noted.notes
     advance(5)
@@ -96,14 +96,14 @@ def test_short_work_and_bf16_are_not_remarked_on(
     workspace: Workspace, noted: Noted, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with_amx(monkeypatch, 0, 6)
-    advancing(workspace.compute, workspace.reporter, "encoding", "fp32", 100)(50)
-    advancing(workspace.compute, workspace.reporter, "encoding", "bf16", 100)(1)
+    progress_callback(workspace.compute, workspace.reporter, "encoding", "fp32", 100)(50)
+    progress_callback(workspace.compute, workspace.reporter, "encoding", "bf16", 100)(1)
     assert not noted.notes
 
 
 def test_nothing_is_said_without_amx(workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cpu, "get_capabilities", dict, raising=False)
     assert (
-        advancing(workspace.compute, workspace.reporter, "encoding", "fp32", 100)
+        progress_callback(workspace.compute, workspace.reporter, "encoding", "fp32", 100)
         == workspace.reporter.advance
     )

@@ -22,10 +22,10 @@ from mirrorbench.core.devices import cpu_threads
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.storage.cache import CHECKPOINTS, Cache
 from mirrorbench.training import checkpoints
-from mirrorbench.training.checkpoints import STATE, Checkpoint, damaged
+from mirrorbench.training.checkpoints import STATE, Checkpoint, checkpoint_fault
 from mirrorbench.training.held_out import positive_pairs
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.losses import LOSSES, OfVectors
+from mirrorbench.training.losses import LOSSES, FunctionObjective
 from mirrorbench.training.methods import identical_pairs
 from mirrorbench.training.recipes import Recipe
 from mirrorbench.training.trajectory import Progress
@@ -118,19 +118,19 @@ def test_damaged_checkpoint_is_ignored(random_model: Models, tmp_path: Path) -> 
     path = random_model("bert")
     with pytest.raises(Interrupted):
         tune(path, changed, Checkpoint(tmp_path, {}), stop_after=1)
-    assert damaged(tmp_path) == ""
+    assert checkpoint_fault(tmp_path) == ""
     whole = (tmp_path / STATE).read_bytes()
     flip(tmp_path / STATE, len(whole) // 2)
     for broken in (b"", b"x" * 100, whole[:-100], (tmp_path / STATE).read_bytes()):
         (tmp_path / STATE).write_bytes(broken)
         (tmp_path / ".part-x").write_bytes(b"of a process that was killed while it wrote")
-        assert damaged(tmp_path)
+        assert checkpoint_fault(tmp_path)
         assert Checkpoint(tmp_path, {}).read() == {}
     assert tune(path, changed, Checkpoint(tmp_path, {}))[2] == 2
     assert [file.name for file in tmp_path.iterdir()] == [STATE]
 
 
-class Counting(OfVectors):
+class Counting(FunctionObjective):
     """An objective with a state that it does not show."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
@@ -215,7 +215,7 @@ def test_killed_tune_command_resumes_from_checkpoint(
         if goes_on:
             done = subprocess.run([sys.executable, "-c", KILLED, *command], check=False)
             assert done.returncode == -signal.SIGKILL
-            assert [damaged(path) for path in (cache.root / CHECKPOINTS).iterdir()] == [""]
+            assert [checkpoint_fault(path) for path in (cache.root / CHECKPOINTS).iterdir()] == [""]
         monkeypatch.setattr(sys, "argv", ["mirrorbench", *command])
         with cpu_threads(1), pytest.raises(SystemExit, match="0"):
             main()

@@ -12,7 +12,7 @@ from torch.nn.functional import cosine_similarity
 
 from mirrorbench.training.losses import (
     LOSSES,
-    OfVectors,
+    FunctionObjective,
     in_batch,
     infonce,
     multi_similarity,
@@ -136,7 +136,7 @@ def test_multi_similarity_equals_pytorch_metric_learning(
     mined = TripletMarginMiner(margin=0.2, type_of_triplets="all")(both, twice)
     assume(len(mined[0]) != 1)  # of a single triplet that library makes a loss of 0
     expected = MultiSimilarityLoss(alpha=alpha, beta=beta, base=base)(both, twice, mined)
-    loss = OfVectors(None, recipe, multi_similarity).function(
+    loss = FunctionObjective(None, recipe, multi_similarity).function(
         left, right, recipe.temperature, marks
     )  # type: ignore[arg-type]
     torch.testing.assert_close(loss, expected.reshape(()), rtol=1e-4, atol=1e-5)

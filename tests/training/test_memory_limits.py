@@ -128,7 +128,7 @@ def test_kept_activations_shrink_before_micro_batches(
     assert len(expected) > 20
 
     def limited(parts: Any, keep: bool = True) -> list[torch.Tensor]:
-        if keep and sum(map(loop.reader.positions, parts)) > most:
+        if keep and sum(map(loop.reader.count_positions, parts)) > most:
             raise FULL
         return read(parts, keep)
 
