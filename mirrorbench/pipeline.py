@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 def encoders_of(encoders: Any, plugins: Plugins, results: Path) -> dict[EncoderSpec, str]:
-    """Resolve the names of encoders; return specs with the texts that the user wrote, empty for specs and objects.
+    """Return the specs that encoders stand for, each with the text that the user wrote, empty for a spec or an object.
 
-    Names that are not registered are looked up among the labels of the rows stored in ``results``. The spec of an object
-    is its name.
+    Names that are not registered are looked up among the labels of the rows stored in ``results``. The spec of an
+    object is only its name.
     """
     specs: dict[EncoderSpec, str] = {}
     for encoder in as_several(encoders):
@@ -56,13 +56,15 @@ def encoders_of(encoders: Any, plugins: Plugins, results: Path) -> dict[EncoderS
 def make_request(
     encoders: Any, tasks: Iterable[str], plugins: Plugins, results: Path, **options: Any
 ) -> Request:
-    """Resolve the names of encoders and tasks; by default ``tiny`` and ``quick``.
+    """Return a request for encoders, by default ``tiny``, on tasks, by default ``quick``.
 
-    ``options`` are further fields of a ``Request``.
+    ``options`` are further fields of the ``Request``.
     """
-    typed = encoders_of(encoders, plugins, results) or {EncoderSpec("tiny"): ""}
+    texts_of_specs = encoders_of(encoders, plugins, results)
+    if not texts_of_specs:
+        texts_of_specs = {EncoderSpec("tiny"): ""}
     columns = expand_tasks(list(tasks) or ["quick"], plugins)
-    return Request(tuple(typed), columns, names=typed, **options)
+    return Request(tuple(texts_of_specs), columns, names=texts_of_specs, **options)
 
 
 def make_plan(
@@ -101,7 +103,7 @@ def execute_plan(
 
 
 def find_stored(plan: Plan, results: ResultStore, reporter: Reporter) -> dict[Cell, Result]:
-    """Look up the results of a plan's cells that are stored, and make them the current ones of their paths."""
+    """Return the stored results of a plan's cells; report them, and make each the current result of its path."""
     # By cell, not by id: specs with the same meaning have rows of their own.
     stored: dict[Cell, Result] = {}
     for cells in plan.groups.values():
@@ -159,24 +161,26 @@ def collect(
     outcomes: Generator[CellOutcome, None, None],
     reporter: Reporter,
 ) -> Outcome:
-    """Take the outcomes of cells as they are computed; return the results of a plan in its order, and its failures."""
+    """Report the outcomes of cells as they are computed; return all results in the plan's order, and the failures."""
     done = dict(stored)
     failures = list(plan.failures)
     predictions: dict[str, Predictions] = {}
     n_computed = 0
     # Closing ends the executor's workers now, not at garbage collection.
     with closing(outcomes):
-        for item in outcomes:
-            if isinstance(item.outcome, Failure):
-                failures.append(item.outcome)
-                reporter.failure(item.outcome)
+        for cell_outcome in outcomes:
+            cell = cell_outcome.cell
+            result = cell_outcome.outcome
+            if isinstance(result, Failure):
+                failures.append(result)
+                reporter.failure(result)
                 continue
-            done[item.cell] = item.outcome
-            if item.computed:
+            done[cell] = result
+            if cell_outcome.computed:
                 n_computed += 1
-            if item.predictions is not None:
-                predictions[item.cell.id] = item.predictions
-            reporter.cell(item.cell, item.outcome.main_score, cached=not item.computed)
+            if cell_outcome.predictions is not None:
+                predictions[cell.id] = cell_outcome.predictions
+            reporter.cell(cell, result.main_score, cached=not cell_outcome.computed)
     results = tuple(done[cell] for cell in plan.cells if cell in done)
     return Outcome(results, tuple(failures), n_computed, predictions)
 

@@ -15,16 +15,16 @@ _T = TypeVar("_T")
 
 
 class Lookups:
-    """Outcomes of lookups by key; an error is remembered and raised again."""
+    """Outcomes of lookups by key, errors included: each lookup is made once."""
 
     def __init__(self) -> None:
         self._outcomes: dict[tuple[Any, ...], Any] = {}
 
-    def once(self, key: tuple[Any, ...], look: Callable[[], _T]) -> _T:
-        """Call ``look`` at the first use of ``key``; later return, or raise, the same."""
+    def once(self, key: tuple[Any, ...], look_up: Callable[[], _T]) -> _T:
+        """Call ``look_up`` at the first use of ``key``; later return its value, or raise its error, again."""
         if key not in self._outcomes:
             try:
-                self._outcomes[key] = look()
+                self._outcomes[key] = look_up()
             except (Exception, SystemExit) as error:  # plugins may raise anything
                 self._outcomes[key] = error
         outcome = self._outcomes[key]
@@ -38,13 +38,14 @@ class BackboneFiles(Lookups):
 
     Args:
         offline: fetch nothing.
-        look: measures the traits of the model in a directory, if its type is not known to read as BERT does.
+        measure_traits: measures the traits of the model in a directory; called for types that are not known to read as
+            BERT does.
     """
 
-    def __init__(self, offline: bool, look: Callable[[Path], ModelTraits]) -> None:
+    def __init__(self, offline: bool, measure_traits: Callable[[Path], ModelTraits]) -> None:
         super().__init__()
         self.offline = offline
-        self.look = look
+        self.measure_traits = measure_traits
 
     def locate(self, spec: EncoderSpec, language: str = "en") -> Path:
         """Return the directory of a backbone's files; fetch them if they are missing."""
@@ -53,12 +54,13 @@ class BackboneFiles(Lookups):
 
     def family(self, path: Path) -> families.Family:
         """Return the family of the backbone in a directory."""
-        return self.once(("family", path), lambda: families.family(path, self.look))
+        return self.once(("family", path), lambda: families.family(path, self.measure_traits))
 
     def stated_keys(self, spec: EncoderSpec, of_short_names: bool = False) -> dict[str, Value]:
-        """Return the keys of the readout that the backbone's files state, of ``tune`` or of sentence-transformers.
+        """Return the spec keys of the readout that a backbone's files state; empty if they state none.
 
-        A transformation is left out, since it was fitted on the vectors of exactly these weights. Tasks read short names
+        The files are those of ``mirrorbench tune`` or of sentence-transformers; they are fetched if they are missing. A
+        transformation is left out, since it was fitted on the vectors of exactly these weights. Tasks read short names
         as ``backbones.tsv`` says: for these the keys are empty unless ``of_short_names``.
 
         Raises:
@@ -80,10 +82,11 @@ class BackboneFiles(Lookups):
         except sentence_transformer_files.NoPoolingError:
             if spec.get("pooling") is None and not is_short_name:
                 raise
-            return {}  # it is read as a plain transformer
+            # With the pooling of the spec or of ``backbones.tsv``, it is read as a plain transformer.
+            return {}
 
     def dimensions(self, spec: EncoderSpec) -> int:
-        """Return the dimensions of a backbone's vectors; 0 if not known, or if languages have their own models."""
+        """Return the dimensions of a backbone's vectors; 0 if unknown, or if some languages have their own models."""
         if has_models_by_language(spec):
             return 0
         try:
@@ -94,6 +97,6 @@ class BackboneFiles(Lookups):
 
 
 def has_models_by_language(spec: EncoderSpec) -> bool:
-    """Return whether languages have their own backbones under this name."""
+    """Return whether the backbone's name stands for several models, one for each of some languages."""
     backbone = backbones.BACKBONES.get(spec.backbone)
     return backbone is not None and bool(backbone.by_language)

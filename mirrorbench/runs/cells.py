@@ -16,16 +16,16 @@ from mirrorbench.training.recipes import Recipe
 
 @dataclass(frozen=True, slots=True)
 class CorpusRef:
-    """The strings that a model is tuned on, or a transformation fitted on."""
+    """A reference to the strings that a model is tuned on, or a transformation is fitted on."""
 
     name: str
     """Name or path of the corpus, as given."""
     size: int
-    """Number of strings that are kept, from the first on; 0 for all."""
+    """Number of strings that are kept, the first ones; 0 for all."""
     sha256: str
     """Checksum of the strings that are kept."""
     n: int
-    """Number of strings in it."""
+    """Number of strings in ``sha256``."""
     parts: bool = False
     """Whether strings have parts (``data.readers.line_parts``), each of which counts for contamination."""
     held_out: str = ""
@@ -34,7 +34,7 @@ class CorpusRef:
 
 @dataclass(frozen=True, slots=True)
 class PostRef:
-    """A transformation of a model's vectors, and what it is fitted on."""
+    """A reference to a transformation of a model's vectors, and to the corpus that it is fitted on."""
 
     transformation: Transformation
     corpus: CorpusRef | None = None
@@ -55,7 +55,7 @@ class PostRef:
 
 @dataclass(frozen=True, slots=True)
 class ModelRef:
-    """The model of a group of cells: a backbone, perhaps tuned, or an encoder system."""
+    """A reference to the model of a group of cells: a backbone, perhaps tuned, or an encoder system."""
 
     spec: EncoderSpec
     fingerprint: str
@@ -65,13 +65,15 @@ class ModelRef:
     method: str = ""
     """``base``, ``mirror`` ...; empty for an encoder system."""
     recipe: Recipe | None = None
-    """The recipe of its tuning; this and the following are empty where nothing is tuned."""
+    """The recipe of its tuning; ``None`` if nothing is tuned."""
     corpus: CorpusRef | None = None
+    """The corpus that it is tuned on; ``None`` if nothing is tuned."""
     seed: int = 0
     protocol: str = "paper"
     precision: str = ""
+    """The precision of its tuning."""
     deterministic: bool = False
-    """Whether only deterministic algorithms tune it; false on a CPU, where all are."""
+    """Whether its tuning is restricted to deterministic algorithms; false on a CPU, where all are deterministic."""
     attention: str = ""
     """``bidirectional`` for a causal model that reads in both directions; the recipe of a tuned model says so too."""
     traits: ModelTraits = AS_BERT
@@ -79,7 +81,7 @@ class ModelRef:
     members: tuple[tuple[str, ModelRef], ...] = ()
     """The model of each language, for a task whose languages have their own backbones."""
     plugin_checksum: str = ""
-    """Checksum of the plugin files that registered parts of it; empty if there are none."""
+    """Checksum of the plugin files that registered parts of the model; empty if there are none."""
     posts: tuple[tuple[str, PostRef], ...] = ()
     """Transformations of its vectors by language; ``""`` stands for all languages. They are not part of ``identity``:
     rows that differ in nothing else share the model and its vectors."""
@@ -89,7 +91,7 @@ class ModelRef:
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
         if not self.method:
-            # With its name: two systems with the same fingerprint must not share vectors and results.
+            # The name is included: two systems with the same fingerprint must not share vectors and results.
             system = {"system": self.spec.backbone, "fingerprint": self.fingerprint}
             return {**system, **self._plugin_files}
         identity: dict[str, Any] = {"backbone": self.fingerprint, **self._plugin_files}
@@ -120,7 +122,7 @@ class ModelRef:
 
     @property
     def weights_fingerprint(self) -> str:
-        """The fingerprint, combined with that of the plugin files; it differs between versions of a model."""
+        """The fingerprint combined with the checksum of plugin files; it differs between versions of a model."""
         if not self.plugin_checksum:
             return self.fingerprint
         return digest({"weights": self.fingerprint, **self._plugin_files})
@@ -131,12 +133,12 @@ class ModelRef:
         return digest(self.identity())
 
     def with_members(self) -> tuple[ModelRef, ...]:
-        """Return the reference itself, then those of its languages."""
+        """Return the reference itself, then those of its languages' models."""
         return (self, *dict(self.members).values())
 
     @property
     def corpora(self) -> tuple[CorpusRef, ...]:
-        """Corpora of all its tunings and transformations."""
+        """Corpora of all its tunings and transformations, each once."""
         refs = [model.corpus for model in self.with_members()]
         refs += [post.corpus for _, post in self.posts]
         return tuple(dict.fromkeys(ref for ref in refs if ref))
@@ -161,7 +163,7 @@ class Cell:
     """Checksums of the task's files by name."""
     task_version: int
     limit: int = 0
-    """Number of items of the task that are scored, from the first on; 0 for all."""
+    """Number of items of the task that are scored, the first ones; 0 for all."""
     name: str = ""
     """The user's name of the encoder, not part of ``identity``; empty for rows with the papers' names."""
 
@@ -184,7 +186,7 @@ class Cell:
         if self.limit:
             identity["limit"] = self.limit
         if any(corpus.parts for corpus in self.model.corpora):
-            # Results from before parts were counted have another overlap.
+            # Results stored before parts were counted have a different overlap, and must not be found.
             identity["overlap"] = "parts"
         return identity
 

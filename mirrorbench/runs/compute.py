@@ -26,10 +26,10 @@ class Compute:
 
     Attributes:
         executor: name of the executor.
-        options: of the executor.
+        options: options of the executor.
         threads: number of threads of tuning on the CPU; 0 for torch's own number.
         share: share of a GPU's memory for this process, from 0 to 1.
-        remarked: kinds of long work on which ``runs.half_precision`` has remarked.
+        remarked: kinds of long work that ``runs.half_precision`` has already noted.
 
     Raises:
         UsageError: no such executor. Device and precisions are checked at first use.
@@ -60,40 +60,44 @@ class Compute:
 
     @cached_property
     def device(self) -> torch.device:
-        """The device of this process. If cells are computed elsewhere, the setting is not about this machine."""
+        """The device of this process.
+
+        If cells are computed on other machines, the setting is about theirs, and the device here is picked
+        automatically, except that ``cpu`` applies here, too.
+        """
         from mirrorbench.core.devices import pick_device, use_deterministic_algorithms
 
         if self.deterministic:
             use_deterministic_algorithms()
         setting = self._settings.device
-        if self._device_elsewhere and setting != "cpu":
+        if self._remote_device and setting != "cpu":
             setting = "auto"
         return pick_device(setting)
 
     @cached_property
     def planned_device(self) -> str:
         """The device that computes the cells, here or elsewhere."""
-        device_elsewhere = self._device_elsewhere
-        if device_elsewhere:
-            return device_elsewhere(self._settings.device, self.options)
+        remote_device = self._remote_device
+        if remote_device:
+            return remote_device(self._settings.device, self.options)
         return str(self.device)
 
     @cached_property
     def precisions(self) -> dict[str, str]:
-        """``fp32``, ``bf16`` or ``fp16`` for ``tuning`` and for ``encoding``, whose default is fp32."""
+        """The precisions of ``tuning`` and ``encoding`` (by default fp32): ``fp32``, ``bf16`` or ``fp16``."""
         import torch
 
         from mirrorbench.core.devices import pick_precision, tuning_precision
 
         device = torch.device(self.planned_device)
-        default = tuning_precision(device, self._device_elsewhere is None)
+        default = tuning_precision(device, here=self._remote_device is None)
         return {
             "tuning": pick_precision(self._settings.precision, default),
             "encoding": pick_precision(self._settings.eval_precision, "fp32"),
         }
 
     @property
-    def _device_elsewhere(self) -> Callable[[str, Mapping[str, Value]], str] | None:
-        """The function that names the device of workers on other machines; ``None`` for workers of this one."""
+    def _remote_device(self) -> Callable[[str, Mapping[str, Value]], str] | None:
+        """The function that names the device of workers on other machines; ``None`` for workers on this one."""
         executor: Executor = self._plugins.executors[self.executor]
         return executor.device

@@ -28,12 +28,13 @@ def corpus_overlap(
 ) -> dict[str, Contamination | MirrorbenchError | None]:
     """Count test items with texts that occur in a corpus or a text file, by task.
 
-    The value is ``None`` for a task that names no texts, and the error for a task that cannot be read.
+    Missing data of the tasks are fetched. The value is ``None`` for a task that names no texts, and the error for a
+    task that cannot be read.
     """
     if isinstance(corpus, str):
         check_corpus(corpus, plugins.corpora)
-    cards = plugins.corpora.by_name()
-    strings = read_corpus(corpus, store, cards, note=reporter.note).texts
+    registered_corpora = plugins.corpora.by_name()
+    strings = read_corpus(corpus, store, registered_corpora, note=reporter.note).texts
     overlaps: dict[str, Contamination | MirrorbenchError | None] = {}
     for name in expand_tasks(tasks, plugins):
         task = plugins.tasks[name]

@@ -46,9 +46,10 @@ TEXTS_PER_CALL = 1_024
 
 
 class Encoded(NamedTuple):
-    """Stored vectors by pooling, and the cost of those encoded now."""
+    """The vector caches of some poolings, and the cost of the inputs that were encoded now."""
 
     vectors: dict[Pooling | None, EmbeddingCache]
+    """The cache of each pooling, which has the vectors of all its inputs."""
     texts: int
     """Number of inputs that had no vectors yet."""
     seconds: float
@@ -89,9 +90,9 @@ class Embedder:
         model: ModelRef,
         precision: str,
     ) -> Encoded:
-        """Encode the inputs that have no vectors yet under a pooling.
+        """Encode the inputs that have no vectors yet under a pooling, and store their vectors.
 
-        An input that several poolings lack is encoded once for all of them.
+        An input that lacks vectors of several poolings is encoded once for all of them.
         """
         stored: dict[Pooling | None, EmbeddingCache] = {}
         missing: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -101,9 +102,11 @@ class Embedder:
         # One pass for each set of poolings that lack the same inputs.
         passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
         distinct_inputs = dict.fromkeys(chain.from_iterable(missing.values()))
-        for item in distinct_inputs:
-            poolings = tuple(pooling for pooling, items in missing.items() if item in items)
-            passes.setdefault(poolings, []).append(item)
+        for text_input in distinct_inputs:
+            poolings = tuple(
+                pooling for pooling, lacking in missing.items() if text_input in lacking
+            )
+            passes.setdefault(poolings, []).append(text_input)
         started = time.perf_counter()
         for poolings, inputs_of_pass in passes.items():
             caches = {pooling: stored[pooling] for pooling in poolings}
@@ -134,23 +137,24 @@ class Embedder:
         check_inputs(encoder, inputs, poolings)
         advance = progress_callback(self.compute, self.reporter, "encoding", precision, len(inputs))
         device = device_type(self.compute.device)
-        size = WRITE_EVERY[device]
+        chunk_size = WRITE_EVERY[device]
         if not poolings and device == "cpu":
-            size = TEXTS_PER_CALL
-        described = f"the encoder {spec}{defined_at(encoder.encode)}"
-        for start in range(0, len(inputs), size):
-            chunk = inputs[start : start + size]
+            # An encoder system reports no progress within a call.
+            chunk_size = TEXTS_PER_CALL
+        encoder_name = f"the encoder {spec}{defined_at(encoder.encode)}"
+        for start in range(0, len(inputs), chunk_size):
+            chunk = inputs[start : start + chunk_size]
             if poolings:
                 assert isinstance(encoder, PoolingEncoder)  # only backbones have poolings
                 arrays = encoder.encode_pooled(chunk, poolings, advance)
             else:
-                arrays = [check_vectors(encoder.encode(chunk), len(chunk), described)]
+                arrays = [check_vectors(encoder.encode(chunk), len(chunk), encoder_name)]
                 advance(len(chunk))
             for cache, array in zip(stored.values(), arrays, strict=True):
                 if cache.dimensions not in (None, array.shape[1]):
-                    problem = f"the encoder {spec} returned vectors of {array.shape[1]} dimensions"
                     raise EncodingError(
-                        f"{problem}, and before of {cache.dimensions}",
+                        f"the encoder {spec} returned vectors of {array.shape[1]} dimensions; those stored before have "
+                        f"{cache.dimensions}",
                         "An encoder whose vectors change needs another fingerprint.",
                     )
                 cache.put(chunk, array)
@@ -165,7 +169,7 @@ class Embedder:
     ) -> dict[str, Affine | Taken]:
         """Return the transformations of a model by language: stored with it, cached, or fitted now on their corpora.
 
-        ``encoder`` returns the vectors before the transformation.
+        ``encoder`` must return the vectors before the transformation.
         """
         transformations: dict[str, Affine | Taken] = {}
         for language, post in model.posts:
@@ -175,6 +179,7 @@ class Embedder:
                 with checksums.unchanged(partial(list, [("", file)]), post.checksum, str(file)):
                     transformations[language] = Affine.read(file)
             elif post.corpus is None:
+                # Keeping the first dimensions, or changing their type, needs no fit.
                 transformations[language] = Taken(post.transformation.number, type_)
             else:
                 corpus = corpora[post.corpus]
@@ -224,13 +229,19 @@ def _vectors_key(encoder: Encoder, pooling: Pooling | None, model: ModelRef, pre
 def fit_inputs(
     texts: Sequence[str], model: ModelRef, pooling: Pooling | None, plugins: Plugins
 ) -> list[TextInput]:
-    """Return the distinct inputs of a corpus: texts, both texts of a pair, or a random word of each text in its context."""
+    """Return the distinct inputs of a corpus on which a transformation is fitted.
+
+    These are both texts of each pair for a method tuned on pairs, a random word of each text in its context for a
+    pooling of target words, and otherwise the texts.
+    """
     pair_function = plugins.methods[model.method].pairs if model.recipe else None
     if pair_function not in TWO_TEXT_FUNCTIONS:
         if pooling is None or not pooling.of_target:
             return [TextInput(text) for text in dict.fromkeys(texts)]
-        pair_function = words_in_context  # as MirrorWiC: paper 2, 3.1
+        # Draw the words as MirrorWiC does (paper 2, section 3.1).
+        pair_function = words_in_context
     unaugmented = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
-    maker = PairMaker(unaugmented, np.random.default_rng(0), "", "paper", {})
+    rng = np.random.default_rng(0)
+    maker = PairMaker(unaugmented, rng, mask_token="", protocol="paper", augmentations={})
     pairs = pair_function(texts, maker)
     return list(dict.fromkeys([*pairs.left, *pairs.right]))

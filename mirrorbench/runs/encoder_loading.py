@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
 
 def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
-    """Yield notes on tokens and length of a backbone that differ from what its files say."""
+    """Yield notes on tokens and length of a backbone that differ from its files; none for an encoder system."""
     if model.path is None:
         return
     if reads_file(model.path):
@@ -61,15 +61,21 @@ def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
 
 
 def set_and_check_traits(
-    transformer: Transformer, model: ModelRef, key: str, precision: str, cache: Cache
+    transformer: Transformer, model: ModelRef, weights_key: str, precision: str, cache: Cache
 ) -> None:
     """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
 
-    ``key`` names its weights; ``precision`` is that of the computation that follows.
+    ``weights_key`` names its weights: ``model.key`` after the tuning, else the backbone's fingerprint. ``precision`` is
+    that of the computation that follows.
+
+    Raises:
+        TuningError: all vectors of the tuned model are the same.
+        ModelUnavailableError: all vectors of an untuned model are the same, or its tokenizer or attention is wrong.
+        UsageError: the model cannot be used in this precision.
     """
     attention = model.attention
     identity = {
-        "weights": key,
+        "weights": weights_key,
         "attention": attention,
         "device": transformer.device.type,
         "kept": transformer.kept,
@@ -77,7 +83,8 @@ def set_and_check_traits(
     traits = cache.traits(identity, lambda: traits_of(transformer), ModelTraits)
     transformer.traits = traits
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
-    if not traits.varies and model.recipe and key == model.key:
+    is_tuned = weights_key == model.key
+    if not traits.varies and model.recipe and is_tuned:
         raise TuningError(
             f"{model.spec} returns the same vector for every text after its tuning",
             f"Try a lower lr than {model.recipe.lr:g}.",
@@ -164,7 +171,7 @@ class EncoderLoader:
         precision: str,
         corpora: Mapping[CorpusRef, Corpus],
     ) -> tuple[Encoder, float]:
-        """Load an encoder with the model's transformation."""
+        """Load an encoder with the model's transformation; return it and the seconds of its tuning, or 0."""
         encoder, seconds = self.load(model, pooling, precision, corpora)
         if model.posts:
             affines = self.embedder.fitted_posts(encoder, model, pooling, precision, corpora)
@@ -178,9 +185,12 @@ class EncoderLoader:
         precision: str,
         corpora: Mapping[CorpusRef, Corpus],
     ) -> tuple[Encoder, float]:
-        """Load an encoder, tuned now or found in the cache; return it and the seconds of its tuning, or 0.
+        """Load an encoder, and tune it first if it is not in the cache; return it and the seconds of its tuning, or 0.
 
-        Its vectors are those before the model's transformation. A model that was tuned now is stored.
+        Its vectors are those before the model's transformation. A model that is tuned now is stored.
+
+        Raises:
+            ModelUnavailableError: the model has changed since it was planned.
         """
         from mirrorbench.models.transformer_encoder import LanguageRouter, TransformerEncoder
 
@@ -209,12 +219,11 @@ class EncoderLoader:
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
-        """Return a tuned model, and the seconds of its tuning.
+        """Return a tuned model from the cache, or tune it now and store it; and the seconds of its tuning.
 
-        A lease keeps other processes from tuning it too before it is stored.
+        A lease keeps other processes from tuning the same model at the same time.
         """
         cache = self.cache
-        assert model.corpus is not None
         cached = self._cached(model, precision)
         if cached:
             return cached
@@ -238,11 +247,11 @@ class EncoderLoader:
                     self.compute,
                     self.reporter,
                 )
-            # The backbone of an adapter may have been tuned in half precision, and be evaluated in another one.
+            # The frozen backbone of an adapter was tuned in half precision, and is evaluated in another precision.
             if transformer.kept not in ("fp32", precision):
                 transformer.adapted.float()
                 transformer.kept = "fp32"
-            # A copy of the tokenizer: saving changes it.
+            # Saving changes the tokenizer, so a copy of it is saved.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
             shutil.rmtree(checkpoint, ignore_errors=True)
@@ -253,7 +262,10 @@ class EncoderLoader:
         return self.cache.root / CHECKPOINTS / model.key
 
     def _cached(self, model: ModelRef, precision: str) -> tuple[Transformer, float] | None:
-        """Return a tuned model from the cache and the seconds of its tuning; ``None`` if it is not there."""
+        """Return a tuned model from the cache and the seconds of its tuning; ``None`` if it is not there.
+
+        Remember that it came from the cache, and remove its checkpoint.
+        """
         cache = self.cache
         path = cache.model(model.key)
         if not path:
@@ -270,12 +282,21 @@ class EncoderLoader:
         return transformer, float(cache.describe_model(model.key)["tuning"]["seconds"])
 
     def _opened(
-        self, model: ModelRef, path: Path, precision: str, key: str, base: Path | None = None
+        self,
+        model: ModelRef,
+        path: Path,
+        precision: str,
+        weights_key: str,
+        base: Path | None = None,
     ) -> Transformer:
         """Open and check a model.
 
-        ``path``: directory of its files, which for an adapter do not include the backbone in ``base``. ``key``: names
-        its weights.
+        Args:
+            model: the reference of the model.
+            path: the directory of its files.
+            precision: the precision in which it will encode.
+            weights_key: as in ``set_and_check_traits``.
+            base: for a stored adapter, the directory of its backbone.
         """
         from mirrorbench.models.transformer import load_transformer
 
@@ -290,13 +311,13 @@ class EncoderLoader:
             base=base,
         )
         self.reporter.stage("checking", str(model.spec))
-        set_and_check_traits(transformer, model, key, precision, self.cache)
+        set_and_check_traits(transformer, model, weights_key, precision, self.cache)
         return transformer
 
 
 @contextmanager
 def _note_on_interrupt(folder: Path) -> Iterator[None]:
-    """Add to an interrupt inside that the next run continues from the checkpoint, if there is one."""
+    """Note on a ``KeyboardInterrupt`` raised inside that the next run continues, if there is a checkpoint."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -314,13 +335,13 @@ def tune_model(
     compute: Compute,
     reporter: Reporter,
 ) -> tuple[Transformer, dict[str, Any]]:
-    """Tune a model on a corpus; return it, ready to encode, and the description to store with it.
+    """Tune a model on a corpus, from its checkpoint if there is one; return it and the description to store with it.
 
     Args:
         model: what is tuned, and how.
         corpus: the texts to tune on, and those held out to monitor the tuning; without any, ``stop=auto`` holds out
             some of the texts.
-        folder: holds the checkpoint of an interrupted tuning, and receives those of this one.
+        folder: the folder of the model's checkpoint.
         plugins: with augmentations, poolings, losses and methods.
         cache: holds the outcomes of trials of models.
         compute: the device.
@@ -357,6 +378,7 @@ def tune_model(
     embeddings_note = transformer.missing_embeddings.note
     if embeddings_note:
         reporter.note(f"{model.spec}: {embeddings_note}")
+        # Fail now, and not in the middle of the tuning, if a string has such a token.
         check_strings(transformer, [*texts, *held_out], recipe.train_max_length)
     truncation_note = _truncation_note(transformer, recipe, texts)
     if truncation_note:
@@ -429,9 +451,9 @@ def _tune(
 
 
 def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence[str]) -> str:
-    """Return a sentence on the texts that are too long for a tuning; empty if there are none.
+    """Return a sentence on the texts that are longer than the tuning reads; empty if there are none.
 
-    The texts of a pair are joined by a tab in ``strings``.
+    ``strings``: texts, or pairs of texts joined by a tab.
     """
     from mirrorbench.models.long_texts import count_longer
 
@@ -440,8 +462,7 @@ def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence
     n_longer = count_longer(texts, transformer.tokenizer, window)
     if not n_longer:
         return ""
-    longer = f"{n_longer:,} of {len(texts):,} texts are longer than {window} tokens"
-    sentence = f"{longer}: trained on the first {window}"
+    sentence = f"{n_longer:,} of {len(texts):,} texts are longer than {window} tokens: trained on the first {window}"
     longest_window = min(transformer.most_of_text(recipe.prompt) or MOST_STATED, MOST_STATED)
     if longest_window > window:
         sentence += f"; train_max_length={longest_window} uses more"
@@ -449,16 +470,17 @@ def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence
 
 
 def _warnings(model: ModelRef, recipe: Recipe, report: TuningReport) -> Iterator[str]:
-    """Yield sentences on a tuning that did harm, or had fewer strings than a batch."""
+    """Yield sentences on a tuning that did harm, or whose strings make fewer pairs than a batch."""
     if report.rose:
         yield (
             f"{model.spec} seed {model.seed}: the loss rose from {report.first_loss:.2f} to {report.losses[-1]:.2f}. "
             f"The tuning did harm; try a lower lr than {recipe.lr:g}."
         )
-    pairs = report.strings // recipe.epochs
-    if model.corpus and pairs < recipe.batch_size and report.steps == recipe.epochs:
+    n_pairs = report.strings // recipe.epochs
+    has_one_step_per_epoch = report.steps == recipe.epochs
+    if model.corpus and n_pairs < recipe.batch_size and has_one_step_per_epoch:
         yield (
-            f"{model.spec}: {model.corpus.name} makes {pairs} pairs, fewer than one batch of {recipe.batch_size}; "
+            f"{model.spec}: {model.corpus.name} makes {n_pairs} pairs, fewer than one batch of {recipe.batch_size}; "
             "each step sees all of them"
         )
 
@@ -470,43 +492,50 @@ def _checkpoint_origin(
     import torch
 
     # The length of the left text shows where the right one begins.
-    pairs = "".join(f"{len(left)} {left}{right}" for left, right in held_out_pairs)
+    pairs_text = "".join(f"{len(left)} {left}{right}" for left, right in held_out_pairs)
     return {
         "device": str(device),
         "torch": str(torch.__version__),
-        "held_out": checksum(pairs),
+        "held_out": checksum(pairs_text),
     }
 
 
 def open_for_tuning(
     path: Path,
     recipe: Recipe,
-    registered: dict[str, Augmentation],
+    augmentations: dict[str, Augmentation],
     device: torch.device,
     protocol: str = "paper",
     poolings: Mapping[str, PoolingFunction] = POOLINGS,
     seed: int = 0,
     precision: str = "fp32",
 ) -> Transformer:
-    """Return a backbone configured by the recipe's model augmentations; under ``released`` with that code's tokenizer.
+    """Load a backbone for tuning, configured by the recipe's model augmentations, and with its adapter under ``lora``.
 
-    With ``lora``, weights that do not learn stay in the ``precision`` of the tuning if their file has them in it.
+    Under the protocol ``released`` it has the tokenizer of the released code. With ``lora``, weights that do not learn
+    stay in the ``precision`` of the tuning if their file stores them in it. ``augmentations``: those registered.
     """
     from mirrorbench.models.adapters import add_adapter, is_adapted, merge_adapter
     from mirrorbench.models.transformer import load_transformer, lower_casing_tokenizer
     from mirrorbench.training.augmentations import functions_and_rates
 
     def configure(config: object) -> None:
-        for augmentation, rate in functions_and_rates(recipe.augment, registered, "model"):
+        for augmentation, rate in functions_and_rates(recipe.augment, augmentations, "model"):
             augmentation.configure(config, rate)
 
     loading_precision = precision if recipe.lora else "fp32"
     transformer = load_transformer(
-        path, device, configure, poolings, recipe.attention, loading_precision
+        path,
+        device,
+        configure,
+        poolings,
+        attention=recipe.attention,
+        precision=loading_precision,
     )
     if recipe.lora:
         add_adapter(transformer.adapted, path, recipe.lora, seed)
     elif is_adapted(transformer.adapted):
+        # The backbone is itself stored as an adapter: without ``lora`` all its weights learn.
         merge_adapter(transformer.adapted)
     if protocol == "released":
         transformer.tokenizer = lower_casing_tokenizer(path)

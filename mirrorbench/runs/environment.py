@@ -14,7 +14,7 @@ from mirrorbench.core.identity import __version__
 if TYPE_CHECKING:
     import torch
 
-_IN_RESULTS = (
+_PACKAGES = (
     "torch",
     "transformers",
     "tokenizers",
@@ -26,11 +26,11 @@ _IN_RESULTS = (
 
 
 def describe_environment(device: torch.device) -> dict[str, Any]:
-    """Return the ``environment`` of a result; ``git`` is the commit of a checkout, otherwise null."""
+    """Return the ``environment`` of a result; ``git`` is the commit of a checkout, else ``None``."""
     from mirrorbench.core.devices import describe, describe_gpu
 
     packages = {}
-    for name in _IN_RESULTS:
+    for name in _PACKAGES:
         installed = package_version(name)
         if installed:
             packages[name] = installed

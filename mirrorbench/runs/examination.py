@@ -1,6 +1,6 @@
 """Examine models before planning: where they are, how they are read, and what a trial shows.
 
-A plan is made only from the outcome. Models are located, and fetched if they are missing; their tokenizers and, if no
+Planning uses only the outcome. Models are located, and fetched if they are missing; their tokenizers and, if no
 list contains their type, their first layers are tried; encoder systems are opened.
 """
 
@@ -54,7 +54,7 @@ class ExaminedModel:
 
 
 class ModelKey(NamedTuple):
-    """The row and the properties of its texts that determine its model."""
+    """A row, and the properties of its texts that determine its model."""
 
     row: EncoderSpec
     level: str
@@ -140,12 +140,12 @@ class Examiner:
         return Examined(models, self.systems, rows, requested.names())
 
     def examine_row(self, request: Request, row: EncoderSpec, purpose: Purpose) -> Examined:
-        """Examine the models of one row without tasks; errors are those of ``examine``."""
+        """Examine the models of one row for texts of a purpose, without tasks; errors are those of ``examine``."""
         models = {key: self._outcome(request, key) for key in _keys_of(row, purpose)}
         return Examined(models, self.systems)
 
     def _outcome(self, request: Request, key: ModelKey) -> ExaminedModel | BaseException:
-        """Return a model, or the error of its examination.
+        """Examine a model; return it, or the error that its examination raised.
 
         Raises:
             UsageError: a row that must be in the table is wrong.
@@ -180,6 +180,7 @@ class Examiner:
         path: Path | None = None
         if spec.backbone in self.plugins.encoders:
             if "{lang}" in str(spec.get("path")) and spec.get("language") is None:
+                # There is a file of vectors for each language.
                 spec = spec.with_params(language=language)
             plugin_checksum = self._plugin_checksum([("register_encoders", spec.backbone)])
         else:

@@ -117,7 +117,9 @@ def register_executors(register: Register) -> None:
 
 def local(job: Job) -> Iterator[CellOutcome]:
     """Compute a job in this process; with several workers or GPUs, in the executor ``pool``."""
-    if len(worker_devices(job)) > 1 or job.known(workers=0)["workers"] not in (0, 1):
+    # Workers that the user asks for are processes even if there is a single group for them.
+    asks_for_workers = job.known(workers=0)["workers"] not in (0, 1)
+    if len(worker_devices(job)) > 1 or asks_for_workers:
         yield from job.plugins.executors["pool"].execute(job)
         return
     from mirrorbench.runs.runner import Runner
@@ -129,7 +131,11 @@ def local(job: Job) -> Iterator[CellOutcome]:
 def worker_devices(job: Job) -> list[str]:
     """Return a device for each worker on this machine, at most one per group.
 
-    For ``cuda`` the workers use all GPUs in turn; otherwise each uses the given device.
+    For ``cuda`` the workers use all GPUs in turn; otherwise each uses the given device. Without the option ``workers``
+    there is one for each GPU, or a single one.
+
+    Raises:
+        UsageError: an option is wrong, or the number of workers is negative.
     """
     device = job.context.settings.device
     workers = job.known(workers=0)["workers"]
@@ -183,7 +189,7 @@ class GroupOutcome:
 
 
 def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """Compute one of a job's groups, or wait for another process that computes it, in a worker of any executor.
+    """Compute one of a job's groups in a worker of any executor; wait if another process is computing it.
 
     The process keeps loaded data for the next group of the same context.
 
@@ -193,13 +199,13 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     notes: list[str] = []
     runner = runner_of(context, notes.append)
     try:
-        _check_device(runner.compute_settings, cells)
+        _check_half_precision(runner.compute_settings, cells)
     except UsageError as error:
         return GroupOutcome(tuple(failed(cells, error)))
     return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
 
 
-def _check_device(compute: Compute, cells: CellGroup) -> None:
+def _check_half_precision(compute: Compute, cells: CellGroup) -> None:
     """Raise a ``UsageError`` if this worker does not have the half precision of the plan."""
     precisions = set()
     for cell in cells:

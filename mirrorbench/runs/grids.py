@@ -52,7 +52,7 @@ class GridFile:
 
 
 class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from", "last": "to"}):
-    """``{from: 0, to: 0.4, step: 0.1}``, both ends included."""
+    """A range of numbers, both ends included: ``{from: 0, to: 0.4, step: 0.1}``."""
 
     first: int | float
     last: int | float
@@ -62,14 +62,15 @@ class _Range(msgspec.Struct, forbid_unknown_fields=True, rename={"first": "from"
         is_finite = all(map(isfinite, (self.first, self.last, self.step)))
         if not is_finite or self.step <= 0 or self.last < self.first:
             raise ValueError(
-                f"a range goes up from {self.first} to {self.last} by steps above 0, not by {self.step}"
+                f"a range goes up by a step above 0, but this one goes from {self.first} to {self.last} by {self.step}"
             )
         count = int((self.last - self.first) / self.step) + 1
         if count > MAX_RANGE:
             raise ValueError(f"a range of {count:,} values; at most {MAX_RANGE:,}")
 
     def values(self) -> list[Value]:
-        # In decimals: as floats, 0.1 + 0.1 + 0.1 is not 0.3.
+        """Return the numbers of the range; all are integers if its start and its step are."""
+        # Compute in decimals: as floats, 0.1 + 0.1 + 0.1 is not 0.3.
         first = Decimal(repr(self.first))
         last = Decimal(repr(self.last))
         step = Decimal(repr(self.step))
@@ -121,7 +122,10 @@ def grids_folder() -> Path:
 
 
 def find_grid(name: str) -> Path:
-    """Return the path of a grid file by its path or by the name of a built-in one (``mirror-bert-table12``)."""
+    """Return the path of a built-in grid file by its name (``mirror-bert-table12``), else the name as a path.
+
+    A file of the user with the same name comes first. The path may not exist.
+    """
     path = Path(name).expanduser()
     builtin = grids_folder() / f"{name}.yaml"
     if builtin.is_file() and not path.is_file():
@@ -148,7 +152,7 @@ def plan_grid(
     reporter: Reporter,
     fetch: bool = True,
 ) -> Plan:
-    """Merge the plans of all blocks into one."""
+    """Plan all blocks, and merge their plans into one; a ``UsageError`` names the file and, for a block, the line."""
     maker = PlanMaker(plugins, folders, compute, reporter, fetch)
     plans = []
     for line, request in grid.requests:
@@ -170,7 +174,16 @@ def plan_of_grid(
     fetch: bool,
     **given: Any,
 ) -> Plan:
-    """Plan a run of a grid file; ``given`` is as for ``read_grid``, ``limit`` as in a ``Request``."""
+    """Plan a run of a grid file: its path, or the name of a built-in one.
+
+    Args:
+        name: the path or the name.
+        workspace: the workspace; its precisions, unless they are ``auto``, replace those of the file.
+        backbones: as for ``read_grid``; specs without method and keys.
+        limit: as in a ``Request``.
+        fetch: whether to download missing data.
+        given: as for ``read_grid``.
+    """
     for spec in backbones:
         if spec.method or spec.params:
             problem = f"--encoder {spec}: with a grid file, it may only name a backbone"
@@ -190,7 +203,7 @@ def plan_of_grid(
 
 
 class _Key(NamedTuple):
-    """The value of a key, and where it stands."""
+    """The value of a key, and its location."""
 
     value: Any
     location: str
@@ -198,7 +211,7 @@ class _Key(NamedTuple):
 
 
 _Keys = dict[str, _Key]
-"""The keys of a block."""
+"""The keys of a block, by name."""
 _DEFAULTS: _Keys = {
     "sweep": _Key({}, ""),
     "seeds": _Key(1, ""),
@@ -227,6 +240,7 @@ class _Reader:
             raise UsageError(error.message, error.hint) from None
 
     def read(self) -> GridFile:
+        """Return the checked file with a request for each block and protocol."""
         defaults = self._keys(self.file, "")
         if self.file.blocks is UNSET:
             blocks = [(self.content.line, defaults)]
@@ -260,7 +274,7 @@ class _Reader:
 
     @contextmanager
     def _reading(self, location: str) -> Iterator[None]:
-        """Add file and line of a location to errors raised inside; values of the command line have none."""
+        """Add file and line of a location to errors raised inside, unless it is empty (command line)."""
         try:
             yield
         except UsageError as error:
@@ -315,7 +329,7 @@ class _Reader:
         return tuple(dict.fromkeys(names))
 
     def _seeds(self, value: Any, location: str) -> tuple[int, ...]:
-        """Return the seeds: those listed, or as many as a single number says, from 0 on."""
+        """Return the seeds: those listed, or 0 to n - 1 for a single number n."""
         is_count = isinstance(value, int)
         least = 1 if is_count else 0
         numbers: list[int] = []
@@ -396,24 +410,28 @@ class _Reader:
             try:
                 check_spec(swept_spec, protocol, self.plugins)
             except UsageError as error:
-                # Point at the first key that the message names.
+                # Point at the first key that the message names, or else at the spec.
+                error_location = location
                 for key, located in keys.items():
                     if key in error.message:
-                        location = located.location
+                        error_location = located.location
                         break
-                raise self._error(location, error.message, error.hint) from None
+                raise self._error(error_location, error.message, error.hint) from None
             yield swept_spec
 
     def _values(self, value: Any, location: str) -> list[Value]:
-        """Return the values that a plain value, a range, or a list of both stands for."""
+        """Return the values of a key, which is a plain value, a range, or a list of both, with ranges expanded."""
         values: list[Value] = []
-        for item in _listed(value):
-            values += item.values() if isinstance(item, _Range) else [item]
+        for element in _listed(value):
+            if isinstance(element, _Range):
+                values += element.values()
+            else:
+                values.append(element)
         if not values:
             raise self._error(location, "an empty list")
         if "" in values:
             raise self._error(location, "a value is missing")
-        return [parse_value(item) if isinstance(item, str) else item for item in values]
+        return [parse_value(value) if isinstance(value, str) else value for value in values]
 
 
 def _listed(value: Any) -> list[Any]:

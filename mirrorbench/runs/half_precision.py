@@ -28,10 +28,13 @@ OPTION = {"encoding": "--eval-precision bf16", "tuning": "--precision bf16"}
 def progress_callback(
     compute: Compute, reporter: Reporter, work: Work, precision: str, total: int
 ) -> Callable[[int], None]:
-    """Return a function that reports the number of units done since its last call, and notes long work in fp32 once.
+    """Return a function to call with the number of units done since its last call, which reports them.
+
+    If the work is long and in fp32, on a processor with AMX, it also notes, once for each kind of work, that bf16 would
+    be faster.
 
     Args:
-        compute: has the device.
+        compute: has the device, and the kinds of work already noted.
         reporter: receives progress and the note.
         work: kind of work.
         precision: precision of the computation.

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mirrorbench.data.store import DataStore
     from mirrorbench.runs.workspace import Workspace
 
-_NEEDED = (
+_REQUIRED_PACKAGES = (
     "torch",
     "transformers",
     "tokenizers",
@@ -121,7 +121,7 @@ def _size(folder: Path) -> int:
 
 
 def hub(offline: bool) -> str:
-    """Report whether the hub answers: one request of at most ``HUB_TIMEOUT`` seconds, none if offline."""
+    """Report whether the hub answers, by one request of at most ``HUB_TIMEOUT`` seconds, or that it was not asked."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -167,7 +167,7 @@ def examine_installation(workspace: Workspace) -> dict[str, Any]:
 
     ``problems`` lists what keeps every command from working.
     """
-    packages = {name: package_version(name) for name in _NEEDED}
+    packages = {name: package_version(name) for name in _REQUIRED_PACKAGES}
     python = f"{platform.python_version()} on {platform.platform()}"
     extras = {name: package_version(package) for name, (package, _) in EXTRAS.items()}
     folder_entries = folders(workspace.data)

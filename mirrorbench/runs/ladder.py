@@ -23,7 +23,7 @@ LADDERS: dict[str, Ladder] = {
     "sentence": _WHOLE_TEXTS,
     "phrase": _WHOLE_TEXTS,
     "word": _WHOLE_TEXTS,
-    # Paper 2, Table 3 also has a sentence encoder, whose gain is measured against the mean of the sentence.
+    # Paper 2, Table 3 also tunes a sentence encoder, whose gain is measured against the untuned mean of the sentence.
     "wic": (
         ("base", {"pooling": "target", "layers": "-4:"}),
         ("base", {"pooling": "mean"}),
@@ -34,14 +34,16 @@ LADDERS: dict[str, Ladder] = {
 
 
 PAIRS_METHOD = "pairs"
-"""Default method for pairs."""
+"""Default method for a corpus of pairs."""
 TEXTS_METHOD = "mirror"
-"""Default method for texts."""
+"""Default method for a corpus of texts."""
 CONTEXT_METHOD = "mirrorwic"
-"""Default method for texts at the level of words in context."""
+"""Default method for a corpus of texts at the level of words in context."""
 
 _WHITENED = 256
-"""Dimensions that whitening keeps among baselines (Su et al. 2021); models without more keep all that vary."""
+"""Dimensions that whitening keeps in baselines (Su et al. 2021); models with no more dimensions keep all that vary."""
+_POSTS = (None, "whiten", "abtt", "zscore")
+"""Transformations of rows in their order; ``None`` for rows without one."""
 
 
 def expand_ladder(
@@ -54,14 +56,14 @@ def expand_ladder(
     """Return the rows that one encoder argument stands for on tasks of a level.
 
     A bare backbone stands for the papers' ladder: untuned at [CLS], untuned mean, tuned. Exceptions: a short name of a
-    text encoder has one untuned row, with its own pooling; a preset of Mirror with other layers adds an untuned mean row
-    of these; a causal model is read at the last token instead of [CLS], where all texts have the same vector. A
-    transformation applies to every row.
+    text encoder has one untuned row, with its own pooling; if Mirror's preset for the backbone reads other layers, an
+    untuned mean row of these layers is added; a causal model is read at the last token instead of [CLS], where all
+    texts have the same vector. A transformation applies to every row.
 
     Encoder systems, specs with a method or a pooling, directories of ``mirrorbench tune``, and models whose files of
     sentence-transformers state their readout stand for a single row.
 
-    Without ``files`` of backbones, assume that the model is not a sentence encoder.
+    With ``files``, a backbone's files are fetched if they are missing. Without, assume that they state no readout.
 
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
@@ -71,28 +73,34 @@ def expand_ladder(
         return (spec,)
     _check_readout_keys(spec, plugins)
     pooling = spec.get("pooling")
+
+    # The readout of the model: of a directory of ``tune``, of a short name, or else of its files.
     readout = dict(sentence_transformer_files.own_readout(spec))
     if pooling == "mean-padded":
         readout.pop("max_length", None)  # texts would be padded to that length
     readout.update(backbones.backbone_of(spec).readout)
-    causal = False
+    is_causal = False
     if files and not readout and pooling is None and not has_models_by_language(spec):
         try:
             readout = files.stated_keys(spec)
-            causal = files.family(files.locate(spec)).traits.causal
+            is_causal = files.family(files.locate(spec)).traits.causal
         except sentence_transformer_files.NoPoolingError:
+            # sentence-transformers itself must read it: an encoder system, and so a single row.
             system = sentence_transformer_files.as_system(spec)
             return expand_ladder(system, level, plugins, protocol)
         except MirrorbenchError:
             pass  # reported where the rows are planned
-    keys_of_readout = [(key, value) for key, value in spec.params if key not in POST_KEYS]
-    if any(readout.get(key) != value for key, value in keys_of_readout):
-        # The stored transformation was fitted on vectors with exactly the stated readout.
+
+    # The stored transformation was fitted on vectors with exactly the stated readout.
+    changes_readout = any(
+        readout.get(key) != value for key, value in spec.params if key not in POST_KEYS
+    )
+    if changes_readout:
         readout.pop("post", None)
     if readout or pooling is not None:
         row = spec.with_method("base").with_params(**{**readout, **dict(spec.params)})
         return (row,)
-    return tuple(dict.fromkeys(_rows(spec, level, protocol, causal)))
+    return tuple(dict.fromkeys(_rows(spec, level, protocol, is_causal)))
 
 
 def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
@@ -128,7 +136,7 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
         raise unknown_name("encoder spec key", key, list(dict.fromkeys(names)))
 
 
-def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterator[EncoderSpec]:
+def _rows(spec: EncoderSpec, level: str, protocol: str, is_causal: bool) -> Iterator[EncoderSpec]:
     """Yield the rows of a bare backbone's ladder, perhaps with repeats."""
     backbone = backbones.backbone_of(spec)
     mirror_layers = backbone.preset("mirror", "sentence").get("layers")
@@ -137,7 +145,7 @@ def _rows(spec: EncoderSpec, level: str, protocol: str, causal: bool) -> Iterato
         pooling = str(params.get("pooling", ""))
         if backbone.pooling and pooling in ("cls", "mean"):
             pooling = backbone.pooling
-        elif causal and pooling == "cls":
+        elif is_causal and pooling == "cls":
             pooling = "last"
         if pooling:
             params["pooling"] = padded(pooling, protocol)
@@ -155,9 +163,10 @@ def padded(pooling: str, protocol: str) -> str:
 
 
 def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> EncoderSpec:
-    """Return the row of a spec on own data: a bare backbone is its untuned row, read as the model's files say.
+    """Return the row that an encoder argument stands for on the user's own data, on which nothing is tuned by default.
 
-    A model with its own prompts for queries or documents is read by sentence-transformers (``sbert``).
+    A bare backbone is its untuned row, read as the model's files say; they are fetched if they are missing. A bare
+    model with its own prompts for queries or documents is read by sentence-transformers (``sbert``).
     """
     ladder = expand_ladder(spec, "sentence", plugins, files=files)
     row = ladder[0]
@@ -173,7 +182,7 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
             return sentence_transformer_files.as_system(spec)
     if len(ladder) == 1:
         return row
-    # Ladders ignore what the files of short names state.
+    # On own data, unlike in ladders, the files of short names count.
     keys = sentence_transformer_files.keys_of_files(spec, folder)
     return spec.with_method("base").with_params(**{**keys, **dict(spec.params)})
 
@@ -185,16 +194,17 @@ def with_baselines(
     plugins: Plugins,
     dimensions: int = 0,
 ) -> tuple[EncoderSpec, ...]:
-    """Return a backbone's ladder with further rows that need no labels: untrained ones, then tuned ones.
+    """Return a backbone's ladder with further rows that need no labels, in the order of ``row_sort_key``.
 
-    Added are the untuned mean row (at level ``wic`` the target row) whitened, without its top components and z-scored;
-    each tuned row whitened; static vectors of Mirror's layers; and methods registered as baselines.
+    Added are the untuned mean row (at level ``wic`` the target row) whitened, without its top components, and z-scored;
+    each tuned row whitened; and a row for each method that is registered as a baseline, such as ``static``, which reads
+    the same layers as the mean row.
 
-    ``dimensions``: those of the backbone's vectors; 0 if not known.
+    ``dimensions``: number of dimensions of the backbone's vectors; 0 if it is not known.
     """
     untuned = [row for row in ladder if not plugins.methods[row.method].tunes]
-    tuned = list(ladder[len(untuned) :])
-    rows = [*untuned, *tuned]
+    tuned = [row for row in ladder if plugins.methods[row.method].tunes]
+    rows = list(ladder)
 
     whitening: dict[str, Value] = {"post": "whiten"}
     if not 0 < dimensions <= _WHITENED:
@@ -213,6 +223,7 @@ def with_baselines(
             continue
         row = spec.with_method(method.name)
         if method.create:
+            # It has keys of its own, but may read the same layers.
             row = replace(row, params=())
             if layers is not None:
                 row = row.with_params(layers=layers)
@@ -221,7 +232,7 @@ def with_baselines(
 
 
 def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSpec, ...]:
-    """Return the rows of a ladder for a corpus of pairs, on which the tuned rows are tuned."""
+    """Return the rows of a ladder for a corpus of pairs: tuned rows get the method ``pairs``, equal rows are one."""
     rows_on_pairs = []
     for row in rows:
         if plugins.methods[row.method].tunes:
@@ -231,7 +242,7 @@ def with_pairs(rows: Sequence[EncoderSpec], plugins: Plugins) -> tuple[EncoderSp
 
 
 def row_sort_key(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, ...]:
-    """Return the place of a row among those of its backbone on tasks of a level, as a key to sort by.
+    """Return the key by which the rows of a backbone are sorted on tasks of a level.
 
     Rows are sorted by method, those that tune nothing first; then by transformation, those without one first; then by
     pooling, as in the ladder; then by the number of keys.
@@ -247,10 +258,6 @@ def row_sort_key(spec: EncoderSpec, level: str, plugins: Plugins) -> tuple[int, 
         _index(pooling, poolings),
         len(spec.params),
     )
-
-
-_POSTS = (None, "whiten", "abtt", "zscore")
-"""Transformations of rows in their order; ``None`` for rows without one."""
 
 
 def _index(name: Value | None, names: Sequence[Value | None]) -> int:

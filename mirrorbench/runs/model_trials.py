@@ -24,40 +24,44 @@ _RATE = 0.1
 
 
 def planned_traits(path: Path, cache: Cache) -> ModelTraits:
-    """Return the traits in fp32 of the backbone in a folder, measured with its first layers if it can be shortened.
+    """Return the traits in fp32 of the backbone in a folder, from the cache or measured now.
 
-    It is configured with dropout, to see whether that changes anything.
+    They are measured with the first layers if the model can be shortened, and with dropout if it can be configured, to
+    see whether that changes anything.
     """
-    weights = fingerprint(path)
+    backbone_fingerprint = fingerprint(path)
 
-    def look() -> ModelTraits:
-        with unchanged_backbone(path, weights):
-            return _by_first_layers(path)
+    def measure() -> ModelTraits:
+        with unchanged_backbone(path, backbone_fingerprint):
+            return _measured_traits(path)
 
-    return cache.traits({"fingerprint": weights, "layers": _LAYERS}, look, ModelTraits)
+    identity = {"fingerprint": backbone_fingerprint, "layers": _LAYERS}
+    return cache.traits(identity, measure, ModelTraits)
 
 
-def _by_first_layers(path: Path) -> ModelTraits:
+def _measured_traits(path: Path) -> ModelTraits:
+    """Measure the traits of a backbone: shortened and with dropout, else only shortened, else as it is."""
     import torch
 
     from mirrorbench.models.families import set_rates
     from mirrorbench.models.transformer import load_transformer
 
-    def with_dropout(config: Any) -> None:
+    def shorten_and_set_dropout(config: Any) -> None:
         _shorten(config)
         set_rates(config, _RATE)
 
     def opened(configure: Callable[[Any], None] | None) -> Transformer:
         return load_transformer(base_folder(path), torch.device("cpu"), configure)
 
-    with suppress(MirrorbenchError):  # some models take no dropout, or cannot have fewer layers
-        return _in_training(opened(with_dropout))
     with suppress(MirrorbenchError):
-        return replace(_in_training(opened(_shorten)), drops=False)
-    return _in_training(opened(None))
+        return _with_training_traits(opened(shorten_and_set_dropout))
+    # It takes no dropout, or cannot have fewer layers.
+    with suppress(MirrorbenchError):
+        return replace(_with_training_traits(opened(_shorten)), drops=False)
+    return _with_training_traits(opened(None))
 
 
-def _in_training(transformer: Transformer) -> ModelTraits:
+def _with_training_traits(transformer: Transformer) -> ModelTraits:
     """Return the traits of a model, including those that show in training mode."""
     traits = traits_of(transformer)
     try:
@@ -74,6 +78,7 @@ def _shorten(config: Any) -> None:
         layers = getattr(part, "num_hidden_layers", None)
         if not isinstance(layers, int) or layers <= _LAYERS:
             continue
+        # Lists with an element for each layer, such as types of attention.
         for key, value in vars(part).items():
             if isinstance(value, list) and len(value) == layers:
                 setattr(part, key, value[:_LAYERS])

@@ -30,8 +30,8 @@ class Failure:
     """``None`` for all seeds."""
     lacks: tuple[Lack, ...] = ()
     """The data sets and models whose absence is the cause."""
-    full: bool = False
-    """Whether a device had no memory left for it."""
+    memory_is_full: bool = False
+    """Whether the device had no memory left for the cell."""
     traceback: str = field(default="", compare=False, repr=False)
     """Traceback of an error of a plugin or a library; empty for other errors."""
 
@@ -41,7 +41,8 @@ class Failure:
     ) -> Failure:
         """Return the failure that reports an error; errors of other packages are named by their type.
 
-        A process that lost its device raises a ``DeviceError`` instead.
+        Raises:
+            DeviceError: the error shows that this process has lost its device.
         """
         device_error = lost_device(error)
         if device_error:
@@ -54,8 +55,8 @@ class Failure:
             lacks = error.lacks
         else:
             reason = describe(error)
-        full = out_of_memory(error)
-        return cls(spec, task, reason, hint, seed, lacks, full, traceback_of(error))
+        memory_is_full = out_of_memory(error)
+        return cls(spec, task, reason, hint, seed, lacks, memory_is_full, traceback_of(error))
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,10 @@ class CellOutcome:
 
 
 def predictions_of(scores: Scores) -> Predictions:
-    """Return the arrays that are stored beside a result, as ``read_predictions`` returns them."""
+    """Return the arrays that are stored beside a result, as ``read_predictions`` returns them.
+
+    If texts must not be stored, ids are hidden, and predicted names left out.
+    """
     arrays = {"ids": np.array(scores.ids), "scores": scores.scores, "gold": scores.gold}
     for name, values in scores.extra.items():
         arrays[name] = np.asarray(values)
@@ -88,7 +92,7 @@ def predictions_of(scores: Scores) -> Predictions:
 
 
 def failed(cells: Iterable[Cell], error: BaseException) -> list[CellOutcome]:
-    """Return the outcomes of cells that failed with the same error."""
+    """Return the outcomes of cells that failed with the same error; errors are those of ``Failure.of``."""
     return [CellOutcome(cell, Failure.of(error, cell.spec, cell.task, cell.seed)) for cell in cells]
 
 

@@ -156,7 +156,11 @@ class Planner:
         self._lookups = Lookups()
 
     def plan(self, request: Request, tasks: Sequence[Task], examined: Examined) -> Plan:
-        """Plan every cell; what cannot be planned becomes a failure, a wrong request is a ``UsageError``."""
+        """Plan every cell; what cannot be planned becomes a failure of the plan.
+
+        Raises:
+            UsageError: a row that must be in the table is wrong.
+        """
         cells: list[Cell] = []
         failures: list[Failure] = []
         for spec, levels in examined.rows.items():
@@ -195,7 +199,7 @@ class Planner:
         task: Task,
         examined: Examined,
     ) -> Failure:
-        """Return the failure of a row on a task. If the task's data are missing, it names a missing model too."""
+        """Return the failure of a row on a task; if the task's data are missing, it names missing models, too."""
         failure = Failure.of(error, spec, task.name)
         if not failure.lacks:
             return failure
@@ -214,7 +218,7 @@ class Planner:
         if spec.is_path and spec.backbone not in self.plugins.encoders:
             # Report a missing directory before anything is fetched.
             examined.model(spec, purpose, task.languages[0])
-        data = self._lookups.once(("data", task.name), lambda: self._identified(task))
+        data = self._lookups.once(("data", task.name), lambda: self._data_checksums(task))
         planned_models = self.models(request, spec, purpose, examined)
         precision = request.precision_of("encoding", self.compute.precisions)
         name = examined.names.get(spec, "")
@@ -237,8 +241,8 @@ class Planner:
             cells.append(cell)
         return cells
 
-    def _identified(self, task: Task) -> tuple[tuple[str, str], ...]:
-        """Return the checksums of a task's data, after fetching it."""
+    def _data_checksums(self, task: Task) -> tuple[tuple[str, str], ...]:
+        """Return the checksums of a task's files by name; fetch them first if this planner fetches."""
         if self.fetch:
             task.fetch(self.data)
         return tuple(sorted(task.identity(self.data).items()))
@@ -251,16 +255,17 @@ class Planner:
         if len(languages) > 1:
             return self._models_by_language(request, spec, purpose, examined)
         model = examined.model(spec, purpose, languages[0])
-        # The corpus of the spec, else of the run, else of the task; if all are empty, that of level and languages.
+        # The corpus of the spec, else of the run, else of the task. If all are empty, level and languages determine it.
         corpus_of_spec = spec.get("corpus")
         if corpus_of_spec:
             purpose = replace(purpose, corpus=str(corpus_of_spec))
         elif request.corpus:
             purpose = replace(purpose, corpus=request.corpus)
         is_tuned = model.recipe is not None
-        planned = [PlannedModel(model.untuned, model.pooling)]
         if is_tuned:
             planned = self._tuned(request, model, purpose)
+        else:
+            planned = [PlannedModel(model.untuned, model.pooling)]
         spec_without_post, transformation = split_post(spec, is_tuned)
         if transformation is None:
             return planned
@@ -275,7 +280,7 @@ class Planner:
     def _models_by_language(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
-        """Return a model for each seed whose members are the models of languages with their own backbones."""
+        """Return a model for each seed; its members are the models of the languages."""
         by_language = {}
         for language in purpose.languages:
             purpose_of_language = replace(purpose, languages=(language,))
@@ -323,7 +328,7 @@ class Planner:
         purpose: Purpose,
         is_tuned: bool,
     ) -> tuple[tuple[str, PostRef], ...]:
-        """Return the transformation of a model, or one for each language if each has a file of vectors."""
+        """Return the transformation of a model under ``""``, or one for each language if each has a file of vectors."""
         has_file_by_language = "{lang}" in str(spec.get("path"))
         if is_tuned or transformation.name == STORED or not has_file_by_language:
             return (("", self._post(spec, transformation, model, purpose)),)
@@ -331,9 +336,9 @@ class Planner:
         corpora = [purpose.corpus]
         if len(languages) > 1 and isinstance(purpose.corpus, str):
             corpora = [*purpose.corpus.split("+")]
-        posts = []
         # Languages without a named corpus have their default one.
         corpora += [""] * (len(languages) - len(corpora))
+        posts = []
         for language, corpus in zip(languages, corpora, strict=False):
             purpose_of_language = replace(purpose, languages=(language,), corpus=corpus)
             posts.append((language, self._post(spec, transformation, model, purpose_of_language)))
@@ -342,15 +347,22 @@ class Planner:
     def _post(
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose
     ) -> PostRef:
-        """Return a transformation and its corpus: that of the tuning, else the requested one or the default."""
+        """Return a transformation with its corpus: that of the tuning, else of the purpose, else the default."""
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
-        size = backbones.configuration(model.path).get("hidden_size") if model.path else None
+        dimensions = None
+        if model.path:
+            dimensions = backbones.configuration(model.path).get("hidden_size")
+        # Without known dimensions, suppose as many as the transformation can need.
         if not transformation.is_fitted:
-            transformation.check(size if isinstance(size, int) else transformation.number, 0)
+            if not isinstance(dimensions, int):
+                dimensions = transformation.number
+            transformation.check(dimensions, texts=0)
             return PostRef(transformation)
         name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
         ref = model.corpus or self.corpora.read(spec, name, fitted=True)
-        transformation.check(size if isinstance(size, int) else ref.n, ref.n)
+        if not isinstance(dimensions, int):
+            dimensions = ref.n
+        transformation.check(dimensions, ref.n)
         return PostRef(transformation, ref)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.worker_context import WorkerContext
 
 SUSPICIOUS = 2
-"""Number of groups that a slot alone loses one after another before it is retired: fewer may be a group's fault."""
+"""Number of groups that only one slot lost, in a row, after which it is retired: one may be the group's fault."""
 
 
 class _UnusableError(DeviceError):
@@ -45,7 +45,7 @@ class _UnusableError(DeviceError):
 
 
 @contextmanager
-def _defaults(**variables: str) -> Iterator[None]:
+def _default_environment(**variables: str) -> Iterator[None]:
     """Set environment variables for processes started inside, unless the user has set them."""
     unset_names = variables.keys() - os.environ.keys()
     for name in unset_names:
@@ -58,7 +58,7 @@ def _defaults(**variables: str) -> Iterator[None]:
 
 
 UNGUARDED_SCRIPT = 78
-"""Exit code of a worker that is asked to start workers itself while it imports the script of the user."""
+"""Exit code of a worker that, while it imports the user's script, is asked to start workers itself."""
 
 
 @hookimpl
@@ -103,7 +103,7 @@ def serve(pipe: Connection, context: WorkerContext) -> None:
 def _enter_device(runner: Runner) -> None:
     """Open the GPU of a worker; raise an ``_UnusableError`` if it is missing or cannot be used."""
     try:
-        _ = runner.loader
+        _ = runner.loader  # created at first use, it opens the GPU
     except UsageError as error:
         raise _UnusableError(error.message, error.hint) from error
     except RuntimeError as error:
@@ -112,7 +112,7 @@ def _enter_device(runner: Runner) -> None:
 
 @dataclass
 class _Worker:
-    """A process, its group (empty if idle), and the cells of the group that are not done."""
+    """A process, and the group that it computes."""
 
     process: Any
     pipe: Connection
@@ -120,28 +120,33 @@ class _Worker:
     slot: str
     """The GPU of the process, or on the CPU the process itself."""
     group: CellGroup = ()
-    cells: CellGroup = ()
-    full: list[CellOutcome] = field(default_factory=list)
+    """The group, empty if the process is idle."""
+    pending: CellGroup = ()
+    """The cells of the group that are not done."""
+    memory_failures: list[CellOutcome] = field(default_factory=list)
     """Failures of cells for lack of memory."""
-    lost: DeviceError | None = None
+    device_error: DeviceError | None = None
     """The error that is about to end the process."""
     ended: bool = False
+    """Whether the process has ended, and another one may be started."""
 
 
 @dataclass
 class _Record:
-    """The losses of a group at each slot, and the outcomes of its cells if no slot is left."""
+    """The losses of a group, which decide whether it is tried again."""
 
-    slots: Counter[str] = field(default_factory=Counter)
+    losses: Counter[str] = field(default_factory=Counter)
+    """Number of losses at each slot."""
     outcomes: list[CellOutcome] = field(default_factory=list)
-    full: bool = False
+    """The outcomes of its cells if it is not tried again."""
+    memory_is_full: bool = False
     """Whether the last loss was for lack of memory, so that the same slot need not be tried again."""
 
     def is_final(self, slots: set[str]) -> bool:
         """Return whether the group is not tried again at any of the remaining slots."""
-        if self.full:
-            return slots <= self.slots.keys()
-        return self.slots.total() > RETRIES
+        if self.memory_is_full:
+            return slots <= self.losses.keys()
+        return self.losses.total() > RETRIES
 
 
 class Pool:
@@ -151,11 +156,12 @@ class Pool:
         self.job = job
         self.devices = devices
         self.waiting = deque(job.groups)
-        self.lost: list[CellGroup] = []
-        # By the model's key.
+        self.lost_groups: list[CellGroup] = []
+        # By the key of the group's model.
         self.records: defaultdict[str, _Record] = defaultdict(_Record)
         # By slot: keys of the models that it lost since its last result.
         self.suspects: defaultdict[str, set[str]] = defaultdict(set)
+        # Slots that are not retired.
         self.slots: set[str] = set()
         # Consecutive groups leased by another run.
         self.n_leased = 0
@@ -188,6 +194,7 @@ class Pool:
             self._end(workers)
 
     def _end(self, workers: Sequence[_Worker]) -> None:
+        """End all workers; those at work are terminated."""
         for worker in workers:
             worker.pipe.close()
             if worker.group:
@@ -209,7 +216,7 @@ class Pool:
         threads = max(1, context.threads // len(self.devices))
         with (
             interrupts_blocked(),
-            _defaults(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"),
+            _default_environment(OMP_NUM_THREADS=str(threads), OMP_WAIT_POLICY="PASSIVE"),
         ):
             process.start()
         theirs.close()  # otherwise the pipe would stay open when the process ends
@@ -221,8 +228,8 @@ class Pool:
         if not cells:
             return
         worker.group = cells
-        worker.cells = cells
-        worker.full = []
+        worker.pending = cells
+        worker.memory_failures = []
         with suppress(OSError):  # the worker died; the closed pipe will show that
             worker.pipe.send(cells)
 
@@ -234,9 +241,9 @@ class Pool:
         """
         if self.n_leased < len(self.waiting):
             return self.waiting.popleft()
-        for cells in self.lost:
+        for cells in self.lost_groups:
             if not self._has_better_slot(cells, slot):
-                self.lost.remove(cells)
+                self.lost_groups.remove(cells)
                 return cells
         if not self.waiting:
             return ()
@@ -250,8 +257,8 @@ class Pool:
         return self.waiting.popleft()
 
     def _has_better_slot(self, cells: CellGroup, slot: str) -> bool:
-        """Return whether a group was lost at a slot, but not at every slot."""
-        slots_of_losses = self.records[cells[0].model.key].slots.keys()
+        """Return whether a group was lost at this slot, but not at every slot."""
+        slots_of_losses = self.records[cells[0].model.key].losses.keys()
         return slot in slots_of_losses and not self.slots <= slots_of_losses
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
@@ -263,28 +270,35 @@ class Pool:
             return
         if isinstance(message, CellOutcome):
             outcome = message.outcome
-            if isinstance(outcome, Failure) and outcome.full:
-                worker.full.append(message)
+            if isinstance(outcome, Failure) and outcome.memory_is_full:
+                worker.memory_failures.append(message)
                 return
-            worker.cells = tuple(cell for cell in worker.cells if cell != message.cell)
+            worker.pending = tuple(cell for cell in worker.pending if cell != message.cell)
             self.n_leased = 0
             self.suspects[worker.slot].clear()
             yield message
         elif isinstance(message, str):
             self.job.reporter.note(message)
         elif isinstance(message, DeviceError):
-            worker.lost = message
+            worker.device_error = message
         else:
             # The worker is done with its group; ``False``: another run has its lease.
             worker.group = ()
             if not message:
-                self.waiting.append(worker.cells)
+                self.waiting.append(worker.pending)
                 self.n_leased += 1
-            elif worker.full:
-                yield from self._return_group(worker, "no memory left there", worker.full)
+            elif worker.memory_failures:
+                yield from self._return_group(
+                    worker, "no memory left there", worker.memory_failures
+                )
 
     def _handle_death(self, worker: _Worker) -> Iterator[CellOutcome]:
-        """Return the group of a worker that died."""
+        """Leave the group of a worker that died to another process; yield the outcomes that are final now.
+
+        Raises:
+            UsageError: the worker was asked to start workers itself.
+            DeviceError: no slot can be used any more.
+        """
         worker.process.join()
         if worker.process.exitcode == UNGUARDED_SCRIPT:
             raise UsageError(
@@ -293,24 +307,24 @@ class Pool:
             )
         worker.ended = True
         worker.group = ()
-        worker.full = []
-        lost = worker.lost
-        if isinstance(lost, _UnusableError):
-            if worker.cells:
-                self.waiting.append(worker.cells)
-            self._retire(worker.slot, lost.message, lost)
+        worker.memory_failures = []
+        device_error = worker.device_error
+        if isinstance(device_error, _UnusableError):
+            if worker.pending:
+                self.waiting.append(worker.pending)
+            self._retire(worker.slot, device_error.message, device_error)
             yield from self._final_outcomes()
             return
-        if not worker.cells:
+        if not worker.pending:
             return
-        if lost:
-            cause = lost.message
-            hint = lost.hint
+        if device_error:
+            cause = device_error.message
+            hint = device_error.hint
         else:
             cause = f"exit code {worker.process.exitcode}"
             hint = "Exit code -9 most often means that the system is out of memory: try fewer --workers."
-        first = worker.cells[0]
-        n_deaths = self.records[first.model.key].slots.total() + 1
+        first = worker.pending[0]
+        n_deaths = self.records[first.model.key].losses.total() + 1
         if n_deaths <= RETRIES:
             self.job.reporter.note(
                 f"{first.spec}: its worker process died ({cause}); another one tries again"
@@ -318,48 +332,52 @@ class Pool:
         error = StorageError(
             f"{n_deaths} worker processes died while computing it, the last with {cause}", hint
         )
-        yield from self._return_group(worker, cause, failed(worker.cells, error))
+        yield from self._return_group(worker, cause, failed(worker.pending, error))
 
     def _return_group(
         self, worker: _Worker, reason: str, outcomes: list[CellOutcome]
     ) -> Iterator[CellOutcome]:
-        """Leave the rest of a group to another slot; without one, ``outcomes`` are final."""
+        """Leave the rest of a lost group to another slot; ``outcomes`` are final if it is not tried again.
+
+        Retire the slot if it is at fault.
+        """
         slot = worker.slot
-        key = worker.cells[0].model.key
+        key = worker.pending[0].model.key
         record = self.records[key]
-        record.slots[slot] += 1
+        record.losses[slot] += 1
         record.outcomes = outcomes
-        record.full = bool(worker.full)
-        self.lost.append(worker.cells)
+        record.memory_is_full = bool(worker.memory_failures)
+        self.lost_groups.append(worker.pending)
         self.suspects[slot].add(key)
-        # Groups that only this slot lost: the slot may be at fault, not the groups.
-        unshared_losses = [
+        # If no other slot lost these groups, the slot may be at fault, not the groups.
+        own_losses = [
             self.records[suspect]
             for suspect in self.suspects[slot]
-            if self.records[suspect].slots.keys() == {slot}
+            if self.records[suspect].losses.keys() == {slot}
         ]
-        if len(unshared_losses) >= SUSPICIOUS and (worker.lost or self.slots - {slot}):
-            for loss in unshared_losses:
+        # The last slot is retired only for an error of its device.
+        may_retire = bool(worker.device_error or self.slots - {slot})
+        if len(own_losses) >= SUSPICIOUS and may_retire:
+            for record_of_loss in own_losses:
                 # Not counted as a try, but kept as a key: another slot that loses the group is not suspect.
-                loss.slots[slot] = 0
-            self._retire(
-                slot, f"it lost {len(unshared_losses)} models in a row ({reason})", worker.lost
-            )
+                record_of_loss.losses[slot] = 0
+            cause = f"it lost {len(own_losses)} models in a row ({reason})"
+            self._retire(slot, cause, worker.device_error)
         yield from self._final_outcomes()
 
-    def _retire(self, slot: str, reason: str, lost: DeviceError | None) -> None:
-        """Assign no more groups to a slot; raise ``lost`` if it was the last one."""
+    def _retire(self, slot: str, reason: str, device_error: DeviceError | None) -> None:
+        """Assign no more groups to a slot; raise ``device_error``, if there is one, for the last slot."""
         if slot not in self.slots:
             return
         self.slots.discard(slot)
-        if lost and not self.slots:
-            raise lost
+        if device_error and not self.slots:
+            raise device_error
         self.job.reporter.note(f"{slot} is not used any more: {reason}")
 
     def _final_outcomes(self) -> Iterator[CellOutcome]:
         """Yield the outcomes of the lost groups that are not tried again."""
-        for cells in list(self.lost):
+        for cells in list(self.lost_groups):
             record = self.records[cells[0].model.key]
             if record.is_final(self.slots):
-                self.lost.remove(cells)
+                self.lost_groups.remove(cells)
                 yield from record.outcomes

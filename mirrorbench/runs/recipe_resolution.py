@@ -51,17 +51,20 @@ def recipe_and_readout(
 ) -> tuple[Recipe, Pooling]:
     """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
 
-    ``max_length``: number of tokens that the task reads; 0 for the default, ``STATED`` for what the files state. Errors
-    are those of ``check_can_run``.
+    ``max_length``: number of tokens that the task reads; 0 for the default, ``STATED`` for what the files state.
+
+    Raises:
+        UsageError: a key of the spec is unknown, or wrong for this model.
+        TuningError: the method does not suit this model.
     """
     method: Method = plugins.methods[spec.method]
-    settings = backbones.configuration(path)
+    configuration = backbones.configuration(path)
     family = files.family(path)
-    architecture = str(settings.get("model_type", ""))
+    architecture = str(configuration.get("model_type", ""))
     level = method.levels.get(level, level)
     stated = files.stated_keys(spec)
     recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated)
-    check_can_run(spec, recipe, family, method.tunes, settings)
+    check_can_run(spec, recipe, family, method.tunes, configuration)
     positions = positions_of(path)
     if positions and spec.get("train_max_length") is None:
         # The preset of a method may be longer than what the model can take.
@@ -70,11 +73,13 @@ def recipe_and_readout(
         recipe = replace(recipe, prompt=template(recipe.prompt, path))
     params = dict(spec.params)
     if max_length == STATED:
+        # On own data the files of short names count, too.
         stated_keys = files.stated_keys(spec, of_short_names=True)
         if not is_read_as_stated(method.preset(level, architecture, protocol), stated_keys):
             stated_keys = {}
         return recipe, _stated_readout(params, recipe, stated_keys, path)
-    # At target words, and in the papers' padded means, the task and not the files sets the length.
+    # Read as many tokens as the files state, except at target words and in the papers' padded means: there the task
+    # sets the length.
     if not recipe.pooling.startswith("target") and recipe.pooling != "mean-padded":
         params = {**stated, **params}
     length = sentence_transformer_files.max_length(params, path, max_length)
@@ -82,7 +87,10 @@ def recipe_and_readout(
 
 
 def is_read_as_stated(preset: Recipe, stated: Mapping[str, Value]) -> bool:
-    """Return whether the stated keys of a backbone replace a preset's: if both read whole texts, or both target words."""
+    """Return whether the readout that a backbone's files state replaces the preset's.
+
+    It does if both read whole texts, or both target words; ``stated`` is empty if the files state none.
+    """
     if str(stated.get("pooling", "")).startswith("target"):
         return preset.pooling.startswith("target")
     return bool(stated) and preset.pooling in WHOLE_TEXTS
@@ -93,10 +101,11 @@ def _stated_readout(
 ) -> Pooling:
     """Return the pooling of a recipe with the window, the prompt and the normalisation that a backbone's files state.
 
-    ``params``: keys of the spec, which replace the stated ones. ``mean-padded`` pads to the papers' 64 tokens.
+    ``params``: keys of the spec, which replace the stated ones.
     """
     keys = {**stated, **params}
     if recipe.pooling == "mean-padded" and "max_length" not in params:
+        # Texts are padded to this length, as in the papers.
         keys["max_length"] = min(DEFAULT_MAX_LENGTH, positions_of(path) or DEFAULT_MAX_LENGTH)
     length = sentence_transformer_files.max_length(keys, path, STATED)
     prompt = recipe.prompt
@@ -117,9 +126,12 @@ def resolve_recipe(
 ) -> Recipe:
     """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
 
-    A backbone whose files state a readout (``stated``: its keys) is read that way if the preset reads inputs of the same
-    kind, whole texts or target words. A backbone without [CLS] (causal models, T5) is read by mean pooling. A backbone
-    without a mask token is tuned without masks.
+    A backbone whose files state a readout (``stated``: its keys) is read that way if the preset reads inputs of the
+    same kind, whole texts or target words. A backbone without [CLS] (causal models, T5) is read by mean pooling. A
+    backbone without a mask token is tuned without masks.
+
+    Raises:
+        UsageError: a key or a value of the spec is wrong or unknown.
     """
     method: Method = plugins.methods[spec.method]
     if not method.tunes:
@@ -127,8 +139,9 @@ def resolve_recipe(
             if key not in POOLING_KEYS:
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     backbone = backbones.backbone_of(spec)
-    keys_of_prompt = READ.get(str(spec.get("prompt")), {})
-    params = {**backbone.preset(method.name, level), **keys_of_prompt, **dict(spec.params)}
+    # From weak to strong: the backbone's values, the defaults of the prompt, the user's keys.
+    prompt_defaults = READ.get(str(spec.get("prompt")), {})
+    params = {**backbone.preset(method.name, level), **prompt_defaults, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if is_read_as_stated(preset, stated):
         stated_params = {key: value for key, value in stated.items() if key != "max_length"}
@@ -150,29 +163,34 @@ def resolve_recipe(
 
 
 Problem = tuple[str, dict[str, Value]]
-"""A reason why a spec cannot run, and values of keys with which it could; an empty value removes the key."""
+"""A reason why a spec cannot run, and the keys to change so that it can; an empty value removes the key."""
 
 
 def check_can_run(
-    spec: EncoderSpec, recipe: Recipe, family: Family, tunes: bool, settings: Mapping[str, Any]
+    spec: EncoderSpec,
+    recipe: Recipe,
+    family: Family,
+    tunes: bool,
+    configuration: Mapping[str, Any],
 ) -> None:
-    """Check that a spec can run on a backbone with a family and a ``config.json``; an error names a spec that can.
+    """Check that a spec can run on a backbone; an error suggests a spec that can.
+
+    ``configuration``: the ``config.json`` of the backbone.
 
     Raises:
         UsageError: a key of the spec is wrong for this model.
         TuningError: the method does not suit this model.
     """
     if tunes and not family.traits.trains:
-        problem = (
-            "in training mode transformers cannot read texts of all lengths with models of type"
-        )
         untuned = replace(spec, method="base", params=())
         raise TuningError(
-            f"{spec} cannot run: {problem} {settings.get('model_type')}", f"Write {untuned}"
+            f"{spec} cannot run: in training mode transformers cannot read texts of all lengths with models of type "
+            f"{configuration.get('model_type')}",
+            f"Write {untuned}",
         )
-    problems = list(_readout_problems(recipe, family, settings))
+    problems = list(_readout_problems(recipe, family, configuration))
     if tunes:
-        problems += _tuning_problems(recipe, family, settings)
+        problems += _tuning_problems(recipe, family, configuration)
     if not problems:
         return
     changes: dict[str, Value] = {}
@@ -189,11 +207,11 @@ def check_can_run(
 
 
 def _readout_problems(
-    recipe: Recipe, family: Family, settings: Mapping[str, Any]
+    recipe: Recipe, family: Family, configuration: Mapping[str, Any]
 ) -> Iterator[Problem]:
     """Yield the problems with the readout of a recipe."""
     traits = family.traits
-    layers = settings.get("num_hidden_layers")
+    layers = configuration.get("num_hidden_layers")
     has_causal_attention = traits.causal and family.attends
     reads_both_directions = recipe.attention and has_causal_attention
     if traits.causal and recipe.pooling == "cls" and not reads_both_directions:
@@ -212,7 +230,7 @@ def _readout_problems(
 
 
 def _tuning_problems(
-    recipe: Recipe, family: Family, settings: Mapping[str, Any]
+    recipe: Recipe, family: Family, configuration: Mapping[str, Any]
 ) -> Iterator[Problem]:
     """Yield the problems with the tuning of a recipe."""
     traits = family.traits
@@ -231,8 +249,8 @@ def _tuning_problems(
         if has_controlled_dropout:
             changes["controlled_dropout"] = 0
         yield "the model has no dropout", changes
-    if recipe.gradient_checkpointing and not can_checkpoint(settings):
-        reason = f"transformers has no gradient checkpointing for models of type {settings['model_type']}"
+    if recipe.gradient_checkpointing and not can_checkpoint(configuration):
+        reason = f"transformers has no gradient checkpointing for models of type {configuration['model_type']}"
         yield reason, {"gradient_checkpointing": ""}
 
 
@@ -250,7 +268,12 @@ def check_lines(spec: EncoderSpec, corpus: str | GeneratedCorpus, lines: Sequenc
 
 
 def check_spec(spec: EncoderSpec, protocol: str, plugins: Plugins) -> None:
-    """Check a spec as far as possible without its backbone: names, keys, ranges of values."""
+    """Check a spec as far as possible without its backbone: names, keys, ranges of values.
+
+    Raises:
+        UsageError: a name, key or value is wrong.
+    """
+    # Names and keys are the same at every level.
     for row in expand_ladder(spec, "sentence", plugins, protocol):
         if not row.method:
             continue

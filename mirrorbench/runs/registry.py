@@ -63,7 +63,8 @@ class Executor(NamedTuple):
     execute: Callable[[Any], Iterator[CellOutcome]]
     """The function from a ``runs.executors.Job`` to the outcomes of its cells."""
     device: Callable[[str, Mapping[str, Value]], str] | None
-    """The device of workers elsewhere, from ``--device`` and the options; ``None`` for workers of this machine."""
+    """The function from ``--device`` and the options to the device of workers elsewhere; ``None`` for workers on this
+    machine."""
 
 
 class Renderer(NamedTuple):
@@ -168,7 +169,7 @@ def _add_encoder(
     if keys is not None and callable(open_encoder):
         open_encoder = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
     add_function(registry, origin, name, open_encoder, description)
-    # Backbones that are encoder systems too, as sbert is, are registered by built-in modules.
+    # Only built-in modules register backbones as encoder systems, too, such as sbert.
     if name in BACKBONES and origin not in BUILTIN_PLUGINS:
         raise name_taken("encoder", name, "the backbones of mirrorbench", origin)
 
@@ -177,7 +178,7 @@ def _add_task(registry: TaskRegistry, origin: str, task: Any) -> None:
     sources = load_cards(Path(task)) if isinstance(task, str | Path) else [task]
     for source in sources:
         added = as_task(source, registry.kinds)
-        # The built-in suite of a single task has its name, as wic has.
+        # A built-in task may have the name of a suite: that of the task alone, such as wic.
         if added.name in builtin_suites() and origin not in BUILTIN_PLUGINS:
             raise name_taken("task", added.name, "the suites of mirrorbench", origin)
         registry.add(added.name, added, origin, added.title)
@@ -251,7 +252,11 @@ def plugins() -> Plugins:
 
 
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
-    """Return task names with suites expanded, without repeats, in the order given."""
+    """Return task names with suites expanded, without repeats, in the order given.
+
+    Raises:
+        UnknownNameError: a name is neither a task nor a suite.
+    """
     suites = builtin_suites()
     tasks: dict[str, None] = {}
     for name in names:

@@ -1,4 +1,4 @@
-"""Requests of a user: encoders, tasks and settings of a run, and the texts that an encoder is for."""
+"""What a user requests: encoders, tasks and settings of a run, and the texts that an encoder is for."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Request:
         protocol: ``paper`` or ``released``.
         precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the run's.
         baselines: whether ladders have further rows that need no labels: transformed or static vectors, other methods.
-        limit: number of items of each task that are scored, from the first on; 0 for all.
+        limit: number of items of each task that are scored, the first ones; 0 for all.
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -52,7 +52,7 @@ class Request:
             raise UsageError("a run needs at least one encoder and one seed")
 
     def may_omit(self, row: EncoderSpec) -> bool:
-        """Return whether a row may be left out of the table: an optional one, or a baseline that the user did not name."""
+        """Return whether a row may be left out of the table: an optional one, or a baseline not named by the user."""
         return row in self.optional or (self.baselines and row not in self.encoders)
 
     def precision_of(self, work: str, precisions: Mapping[str, str]) -> str:
@@ -68,11 +68,11 @@ class Purpose:
     """The texts that an encoder is for.
 
     Attributes:
-        level: picks the recipe.
-        languages: the first picks the backbone, all of them the corpus.
+        level: the level, which determines the recipe.
+        languages: the languages of the texts. The first determines the backbone, all of them the default corpus.
         corpus: the corpus to tune on: that of the task, or own texts; empty for that of the level and languages.
-        max_length: number of tokens that the task reads; 0 for the default, ``STATED`` (as for the user's own texts) for
-            as many as the model's files state.
+        max_length: number of tokens that the task reads; 0 for the default, ``STATED`` (as for the user's own texts)
+            for as many as the model's files state.
     """
 
     level: str
@@ -86,7 +86,7 @@ class Purpose:
         return cls(task.level, tuple(task.languages), task.corpus, task.max_length)
 
     def languages_of_models(self, spec: EncoderSpec) -> tuple[str, ...]:
-        """Return the language of the backbone that reads the texts, or all languages if they have their own backbones."""
+        """Return the first language, whose backbone reads all texts; or all, if others have their own backbones."""
         backbone = BACKBONES.get(spec.backbone)
         if backbone is None:
             return self.languages[:1]

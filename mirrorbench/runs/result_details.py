@@ -1,4 +1,4 @@
-"""The parts of a result beside its scores: the encoder, the inputs that it read in part, and notes for readers."""
+"""The parts of a result other than its scores: the encoder, the inputs that it read in part, and notes for readers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class InputCounts:
     def of(
         cls, encoder: Encoder, cell: Cell, task: Task, items: Any, inputs: Sequence[TextInput]
     ) -> InputCounts:
-        """Count the inputs of a task. This is not done while encoding, since vectors may come from the cache."""
+        """Count the inputs of a task, not while they are encoded, since their vectors may come from the cache."""
         distinct = list(dict.fromkeys(inputs))
         targets = None
         truncation = None
@@ -91,7 +91,7 @@ def encoder_details(
 
 
 def _are_zero(encoder: Encoder, vectors: Vectors) -> bool:
-    """Return whether the vectors of all texts are zero, as of an encoder that knows none of their words."""
+    """Return whether the vectors of all texts are zero, because the encoder knows none of their words."""
     array = vectors.array
     return len(array) > 0 and not array.any() and not reads_pairs(encoder)
 

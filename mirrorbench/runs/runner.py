@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 class _Reading(NamedTuple):
-    """The settings that determine the items and inputs of a task."""
+    """A task and the settings that determine its items and inputs."""
 
     task: str
     protocol: str
@@ -69,11 +69,11 @@ class _Reading(NamedTuple):
 
 
 class _ItemCodes(NamedTuple):
-    """Codes of a task's items. Those of a million items take seconds, and are the same for all encoders."""
+    """Codes of a task's items, kept since those of a million items take seconds, and are the same for all encoders."""
 
     ids: Sequence[str]
     codes: NDArray[Any] | None
-    """One for each id; ``None`` if the task names nothing to code."""
+    """One for each id; ``None`` if the task has nothing to code."""
 
 
 @dataclass
@@ -90,10 +90,12 @@ class _TaskInputs:
     """Digests of the contents of items, for the ids that were scored last."""
 
     def shared_codes(self, ids: Sequence[str]) -> NDArray[np.int32] | None:
-        """Return codes of what items share; ``None`` for a task that names nothing."""
+        """Return codes of what items share; ``None`` for a task whose items share nothing."""
         if self._shared.ids != ids:
             shared = self.task.shared(self.items)
-            codes = shared_codes(shared, ids) if shared else None
+            codes = None
+            if shared:
+                codes = shared_codes(shared, ids)
             self._shared = _ItemCodes(ids, codes)
         return self._shared.codes
 
@@ -137,7 +139,7 @@ class Runner:
         self.systems = systems
         self.results = folders.results
         self._task_inputs: dict[_Reading, _TaskInputs] = {}
-        # The same, adapted to the encoder of the current group.
+        # The same, adapted to the encoder that encoded last.
         self._adapted_inputs: dict[_Reading, _TaskInputs] = {}
 
     @cached_property
@@ -148,7 +150,10 @@ class Runner:
         )
 
     def compute(self, groups: Sequence[CellGroup]) -> Iterator[CellOutcome]:
-        """Compute groups of cells; a group that another process has leased is tried again after the others."""
+        """Read the data of all tasks, then compute groups of cells, and yield outcomes as they come.
+
+        A group that another process has leased is tried again after the others.
+        """
         readings = _readings(chain.from_iterable(groups))
         self.reporter.stage("loading", "data", len(readings), "tasks")
         for reading in readings:
@@ -180,7 +185,7 @@ class Runner:
             time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
-        """Compute one group, or return ``None`` if another process has its lease."""
+        """Compute one group as its outcomes are taken, or return ``None`` if another process has its lease."""
         try:
             lease = self.results.leases.take(cells[0].model.key)
         except StorageError as error:
@@ -210,6 +215,7 @@ class Runner:
                 yield from self._compute_pending(pending)
 
     def _read_task(self, reading: _Reading) -> None:
+        """Read a task's items and inputs, unless they have been read; its data must be those of the plan."""
         if reading in self._task_inputs:
             return
         registered = self.plugins.tasks[reading.task]
@@ -217,9 +223,8 @@ class Runner:
         task = registered.reading(reading.protocol, reading.of_target)
         items = task.load(store)
         checksums = task.identity_of(items, store)
-        if (
-            task is registered
-        ):  # planning has stored the checksums of this task, not of another reading
+        # Planning has stored the checksums of the registered task, not of another reading.
+        if task is registered:
             _check_unchanged(task, dict(reading.data), checksums)
         if reading.limit:
             items = task.first(items, reading.limit)
@@ -235,17 +240,19 @@ class Runner:
             encoder, tuning_seconds = self.loader.load(
                 first.model, first.pooling, first.precision, self.corpora
             )
-        # Models and plugins may raise anything; the run goes on.
         except (Exception, SystemExit) as error:
+            # Models and plugins may raise anything; the run goes on.
             yield from failed(cells, error)
             return
+        # The cells are encoded together, or task by task if that fails.
         parts = [cells]
         while parts:
             part = parts.pop(0)
             try:
                 vectors, encoded = self._encode(encoder, part)
             except (Exception, SystemExit) as error:
-                failures = failed(part, error)  # raises if the process lost its device
+                # This raises an error if the process has lost its device.
+                failures = failed(part, error)
                 by_task = _by_task(part)
                 if len(by_task) > 1 and not isinstance(error, StorageError):
                     # One task may need what the encoder lacks (vectors of some language): try each task by itself.
@@ -285,7 +292,7 @@ class Runner:
                 encoder, inputs_by_pooling, cells[0].model, cells[0].precision
             )
         except UnreadableTextError as error:
-            place = self._place(error.text, cells)
+            place = self._place_of_text(error.text, cells)
             if not place:
                 raise
             raise error.at(place) from error
@@ -296,7 +303,7 @@ class Runner:
             vectors[pooling] = Vectors(distinct_inputs, array, device)
         return vectors, encoded
 
-    def _place(self, text: str, cells: Sequence[Cell]) -> str:
+    def _place_of_text(self, text: str, cells: Sequence[Cell]) -> str:
         """Return the task and the item or document that has a text; empty if none has it."""
         for reading in _readings(cells):
             adapted = self._adapted_inputs[reading]
@@ -306,17 +313,17 @@ class Runner:
         return ""
 
     def _transformed(self, encoder: Encoder, cell: Cell, vectors: Vectors) -> Vectors:
-        """Return the vectors of a cell's pooling after its transformation; as they are without one."""
+        """Return the vectors of a cell's pooling after the model's transformation, if there is one."""
         if not cell.model.posts:
             return vectors
-        affines = self.loader.embedder.fitted_posts(
+        transformations = self.loader.embedder.fitted_posts(
             encoder, cell.model, cell.pooling, cell.precision, self.corpora
         )
-        array = transform(vectors.array, vectors.inputs, affines)
+        array = transform(vectors.array, vectors.inputs, transformations)
         return Vectors(vectors.inputs, array, vectors.device)
 
     def _adapt(self, encoder: Encoder, task_inputs: _TaskInputs) -> _TaskInputs:
-        """Return a task's items and inputs for an encoder: in pairs, or with the encoder's own vocabulary if the task uses it."""
+        """Return a task's items and inputs for an encoder: as pairs, or with its vocabulary if the task uses that."""
         task = task_inputs.task
         if reads_pairs(encoder):
             items = task.as_pairs(task_inputs.items)
@@ -339,9 +346,12 @@ class Runner:
     def _cost(
         self, cell: Cell, encoder: Encoder, encoded: Encoded, tuning: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return the ``cost`` of a result: of the encoding, and of the tuning with its description ``tuning``."""
+        """Return the ``cost`` of a result: that of the encoding, and that of the tuning.
+
+        ``tuning``: the description stored with a tuned model; empty for an untuned one.
+        """
         costs: dict[str, Any] = {}
-        # Only our own encoders count tokens too.
+        # Backbones count tokens, too; other encoders only texts and seconds.
         encoder_cost = getattr(encoder, "cost", None)
         if isinstance(encoder_cost, Cost) and encoder_cost.texts:
             encoding = encoder_cost.to_json()
@@ -357,6 +367,7 @@ class Runner:
         return costs
 
     def _store(self, cell: Cell, result: Result, scores: Scores) -> CellOutcome:
+        """Store a result and its predictions; return the outcome, a failure if they cannot be stored."""
         try:
             predictions = predictions_of(scores)
             stored = self.results.write(cell, result, predictions, scores.submission)
@@ -385,7 +396,7 @@ class Runner:
         }
         overlap = self._contamination(cell, adapted)
         scores = self._with_item_arrays(scores, adapted, overlap)
-        # The checksums of the files as they were read.
+        # Record the checksums of the files as they were read.
         cell = replace(cell, data=adapted.data)
         data: dict[str, Any] = {"version": task.version, "files": dict(cell.data)}
         if cell.limit:
@@ -444,7 +455,7 @@ class Runner:
         return replace(scores, extra=extra)
 
     def _contamination(self, cell: Cell, adapted: _TaskInputs) -> Contamination | None:
-        """Return the items with texts of the corpora of the encoder; ``None`` if it has no corpus."""
+        """Return the items whose texts occur in the encoder's corpora; ``None`` if it has no corpus."""
         strings: list[str] = []
         for corpus in cell.model.corpora:
             strings += self.corpora[corpus].texts

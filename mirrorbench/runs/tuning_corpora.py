@@ -47,7 +47,13 @@ class TuningCorpora:
             spec: spec of the encoder.
             name: name or path of the corpus, or own texts.
             clean: whether repeated strings, and white space at both ends, are removed.
-            fitted: whether it is for a transformation, which needs each text of a pair as a string of its own.
+            fitted: whether a transformation is fitted on it, for which each text of a pair is a string of its own.
+
+        Returns:
+            The reference, by which the corpus is in ``strings``.
+
+        Raises:
+            UsageError: the corpus or the part is named wrongly.
         """
         size = spec.get("corpus_size", 0)
         sample = spec.get("corpus_sample", 0)

@@ -24,7 +24,7 @@ _ENVIRONMENT = (
 
 
 def _environment() -> tuple[tuple[str, str], ...]:
-    """Return those of these variables that are set in this process."""
+    """Return the variables of ``_ENVIRONMENT`` that are set in this process, with their values."""
     return tuple((name, os.environ[name]) for name in _ENVIRONMENT if name in os.environ)
 
 
@@ -35,7 +35,7 @@ class WorkerContext:
     settings: Settings
     plugin_files: tuple[Path, ...] = ()
     threads: int = 0
-    """Threads of tuning on the CPU: as many in each worker as in one process, since sums depend on their number."""
+    """Number of threads for tuning on the CPU, the same in all workers, since sums depend on it."""
     share: float = 1.0
     """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(default_factory=_environment)
@@ -60,7 +60,7 @@ class WorkerContext:
         return replace(self, settings=replace(self.settings, device=device))
 
     def enter(self) -> tuple[Plugins, Folders, Compute]:
-        """Set the environment of this process; return its plugins, with the plugin files, its folders and its device."""
+        """Set the environment of this process; return plugins, with the plugin files, folders and device."""
         os.environ.update(self.environment)
         import torch
 

@@ -188,13 +188,13 @@ def functions_and_rates(
 ) -> list[tuple[Any, float]]:
     """Return the functions and rates of the augmentations of one kind, in the order of ``rates``.
 
-    Augmentations of rate 0 are left out, except those of the model. These come first, so that ``dropout=0`` does not
-    undo ``controlled_dropout``.
+    Text and token augmentations of rate 0 are left out. Model augmentations of rate 0 come first, so that ``dropout=0``
+    does not undo ``controlled_dropout``.
 
     Args:
         rates: names and rates, as in ``Recipe.augment``.
         registered: augmentations by name.
-        on: ``text``, ``tokens`` or ``model``.
+        on: the kind: ``text``, ``tokens`` or ``model``.
 
     Returns:
         For ``text`` and ``tokens``, ``Augmentation.apply`` and the rate of each; for ``model``, the
@@ -277,7 +277,7 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
 
 
 def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
-    """Replace each token, except special ones, by the mask token with probability ``context.rate`` (footnote 13).
+    """Replace each token except special ones by the mask token, with probability ``context.rate`` (footnote 13).
 
     If all tokens of the text would be replaced, none is.
 
@@ -323,7 +323,7 @@ def word_mask(text: str, context: AugmentationContext) -> str:
 
 
 class Dropout:
-    """One rate in every dropout of the model: embeddings, attention, hidden states (paper 1, section 2.2)."""
+    """Sets one rate in every dropout of the model: embeddings, attention, hidden states (paper 1, section 2.2)."""
 
     packs = True
 
@@ -339,7 +339,7 @@ class Dropout:
         """
         from torch.nn.modules.dropout import _DropoutNd
 
-        # Newer models have no dropout module, and read the rate from their configuration.
+        # A model without dropout modules may still drop: newer ones read the rate from their configuration.
         if rate and not _contains_torch_dropout(model) and not _passes_differ(model):
             raise TuningError(
                 f"{type(model).__name__} has no dropout, so dropout={rate:g} cannot be applied",
@@ -365,7 +365,10 @@ def _contains_torch_dropout(model: Any) -> bool:
 
 
 def _passes_differ(model: Any) -> bool:
-    """Return whether two passes in training mode differ; the model is left in training mode."""
+    """Return whether two passes in training mode differ; false without a configuration.
+
+    The model is left in training mode.
+    """
     import torch
 
     if not hasattr(model, "config"):
@@ -397,7 +400,10 @@ class ControlledDropout(Dropout):
     packs = False
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rates, and share the masks in this thread until the returned function is called."""
+        """Set the rates, and share the masks in this thread until the returned function is called.
+
+        Errors are those of ``Dropout.attach``; ``None`` is returned for a rate of 0.
+        """
         if not rate:
             return None
         from torch.nn import functional as F  # noqa: N812  (torch's own convention)
@@ -406,15 +412,15 @@ class ControlledDropout(Dropout):
 
         super().attach(model, rate)
         replacements: dict[Callable[..., Any], Callable[..., Any]] = {
-            F.dropout: _dropout,
-            F.scaled_dot_product_attention: _attention,
+            F.dropout: _paired_dropout,
+            F.scaled_dot_product_attention: _paired_attention,
         }
         stack = ExitStack()
         stack.enter_context(ReplacedFunctions(replacements))
         return stack.close
 
 
-def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def _paired_dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
     """Compute torch's ``dropout`` with the same mask for both halves of the first axis."""
     from torch.nn import functional as F  # noqa: N812
 
@@ -427,7 +433,7 @@ def _dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = F
     return x * mask.repeat(2, *other_axes)
 
 
-def _attention(
+def _paired_attention(
     query: Tensor,
     key: Tensor,
     value: Tensor,
@@ -453,7 +459,7 @@ def _attention(
         )
 
     def drop(weights: Tensor) -> Tensor:
-        return _dropout(weights, dropout_p)
+        return _paired_dropout(weights, dropout_p)
 
     return plain_attention(query, key, value, attn_mask, scale, drop)
 

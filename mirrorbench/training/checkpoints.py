@@ -62,7 +62,10 @@ class Checkpoint:
         self._last_written = time.perf_counter()
 
     def read(self) -> dict[str, Any]:
-        """Return the state of each part by its name; empty without a complete checkpoint of this origin."""
+        """Return the state of each part by its name; empty without a complete checkpoint of this origin.
+
+        Remove files of a write that was interrupted.
+        """
         import torch
 
         for unfinished in self.folder.glob(f"{TEMPORARY}*"):
@@ -79,7 +82,7 @@ class Checkpoint:
             return {}
 
     def begin(self, name: str, part: Stateful, size: int) -> None:
-        """Add the last part, and start the time until the first checkpoint.
+        """Add the last part, and start to count the time until the first checkpoint.
 
         Args:
             name: name of the part.
@@ -103,7 +106,7 @@ class Checkpoint:
         self._seconds_to_write = self._last_written - started
 
     def save(self) -> None:
-        """Write a checkpoint in place of the last one."""
+        """Write a checkpoint in place of the last one; write no more if a part has no state, or the write fails."""
         import torch
 
         states = {name: part.state_dict() for name, part in self.parts.items()}
@@ -126,9 +129,9 @@ class Checkpoint:
 
 
 def checkpoint_fault(folder: Path) -> str:
-    """Describe the fault of a checkpoint; empty if it is complete."""
+    """Describe the fault of the checkpoint in a folder; empty if it is complete."""
     with suppress(OSError, BadZipFile, EOFError), ZipFile(folder / STATE) as archive:
-        # Compares checksums.
+        # This compares checksums.
         damaged_member = archive.testzip()
         return f"{damaged_member} in {STATE}" if damaged_member else ""
     return f"no {STATE} that can be read"

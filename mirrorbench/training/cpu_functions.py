@@ -18,7 +18,7 @@ from torch.nn import functional as F  # noqa: N812  (torch's own convention)
 from mirrorbench.models.batching import ReplacedFunctions
 
 _STEPS = 1 << 16
-"""Number of values of a 16-bit draw."""
+"""Number of possible values of a 16-bit draw."""
 
 
 def fast_cpu_functions(generator: torch.Generator | None = None) -> ReplacedFunctions:
@@ -67,9 +67,9 @@ def attention(
     generator: torch.Generator | None = None,
     **options: Any,
 ) -> Tensor:
-    """Compute torch's ``scaled_dot_product_attention``.
+    """Compute torch's ``scaled_dot_product_attention`` with this module's dropout.
 
-    Without dropout, with a causal mask or other options, or on another device, torch computes it.
+    Torch itself computes it without dropout, with a causal mask or other options, and on other devices than a CPU.
     """
     if not dropout_p or is_causal or any(options.values()) or query.device.type != "cpu":
         return F.scaled_dot_product_attention(

@@ -37,7 +37,7 @@ MEASURES = {
 }
 """Title and direction of each measure, in the order of reports."""
 _BLOCK = 256
-"""Directions computed at once, which bounds memory at n x 256 numbers."""
+"""Number of directions computed at once, which bounds memory at n x 256 numbers."""
 
 
 class HeldOutSplit(NamedTuple):
@@ -85,11 +85,11 @@ def shortened(text: str, rng: np.random.Generator) -> str:
 
 
 def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list[tuple[str, str]]:
-    """Return positive pairs of held-out corpus lines.
+    """Return positive pairs of held-out corpus lines; none without lines.
 
     If ``pairs``, the method's pair function, reads two texts from each line, its labelled pairs are returned; otherwise
-    each text is paired with its ``shortened`` version. Of several labelled pairs with a common text or concept only the
-    first is returned: the others would be false negatives.
+    each text is paired with its ``shortened`` version. Of several labelled pairs in one group (with a common text or
+    concept) only the first is returned: the others would be false negatives.
     """
     rng = np.random.default_rng(seed)
     if not texts or pairs not in TWO_TEXT_FUNCTIONS:
@@ -97,10 +97,10 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
     unaugmented = Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling="mean")
     maker = PairMaker(unaugmented, rng, mask_token="", protocol="paper", augmentations={})
     labelled = pairs(texts, maker)
+    groups = labelled.groups
+    assert groups is not None  # these functions name the group of each pair
     first_pairs: dict[Any, tuple[str, str]] = {}
-    for left, right, group in zip(
-        labelled.left, labelled.right, labelled.groups or (), strict=True
-    ):
+    for left, right, group in zip(labelled.left, labelled.right, groups, strict=True):
         first_pairs.setdefault(group, (left.text, right.text))
     return list(first_pairs.values())
 
@@ -145,7 +145,7 @@ def _uniformity(vectors: NDArray[Any]) -> float:
 
 
 def nearest_rows(vectors: Array, n: int) -> list[int]:
-    """Return the index of the other row with the highest cosine, for each of the first n rows."""
+    """Return the index of the nearest other row by cosine, for each of the first n rows."""
     scaled = unit(vectors)
     cosines = rounded(scaled[:n] @ scaled.T)
     np.fill_diagonal(cosines, -np.inf)

@@ -248,20 +248,26 @@ def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
 
 
 class FunctionObjective(Objective):
-    """The objective of a loss function."""
+    """The objective of a loss function, whose arguments after the fourth are keys of the recipe.
+
+    Raises:
+        PluginError: the recipe has no such key.
+    """
 
     def __init__(self, transformer: Transformer, recipe: Recipe, function: LossFunction) -> None:
         super().__init__(transformer, recipe)
-        self.named = f"the loss {recipe.loss!r}{defined_at(function)}"
+        self.description = f"the loss {recipe.loss!r}{defined_at(function)}"
+        parameters = list(inspect.signature(function).parameters)
         settings: dict[str, Any] = {}
         unknown = []
-        for name in list(inspect.signature(function).parameters)[4:]:
+        # After left, right, temperature and labels.
+        for name in parameters[4:]:
             if hasattr(recipe, name):
                 settings[name] = getattr(recipe, name)
             else:
                 unknown.append(name)
         if unknown:
-            problem = f"{self.named} has the arguments {', '.join(unknown)}"
+            problem = f"{self.description} has the arguments {', '.join(unknown)}"
             raise PluginError(problem, "After the first four they are keys of the recipe.")
         self.function = partial(function, **settings)
 
@@ -276,14 +282,14 @@ class FunctionObjective(Objective):
         fault = _fault_of(value, learns=left.requires_grad)
         if fault:
             raise PluginError(
-                f"{self.named} returned {fault}",
+                f"{self.description} returned {fault}",
                 "It returns a scalar tensor, computed from the vectors.",
             )
         return value
 
 
 def _fault_of(value: object, learns: bool) -> str:
-    """Describe a loss that is not a scalar tensor, or has no gradients although the vectors have some; else empty."""
+    """Describe what is wrong with the value of a loss; empty if it is a scalar tensor, with gradients if it ``learns``."""
     import torch
 
     if not isinstance(value, torch.Tensor):
@@ -391,9 +397,10 @@ def multi_similarity(
         right: vectors of the second views, in the same order.
         temperature: not used.
         labels: integers of shape (N,). By default all differ.
-        alpha: weight of the positives. The defaults of the last three are ``LOSS_PARAMETERS["paper"]``.
+        alpha: weight of the positives.
         beta: weight of the negatives.
-        base: cosine from which a positive is near enough and a negative too near.
+        base: cosine from which a positive is near enough and a negative too near. The defaults of ``alpha``, ``beta``
+            and ``base`` are ``LOSS_PARAMETERS["paper"]``.
 
     Returns:
         The loss, a scalar of at least 0.

@@ -52,7 +52,7 @@ def test_vectors_of_other_dimensions_are_refused(run: Callable) -> None:
     said = run("self.n = getattr(self, 'n', 1) + 1; return np.eye(len(inputs), self.n)")
     assert said.code == 0  # texts of one call
     said = run("return np.random.rand(len(inputs), np.random.randint(3, 90))", task="quick")
-    said.assert_fails(1, "dimensions, and before of", "another fingerprint")
+    said.assert_fails(1, "dimensions; those stored before have", "another fingerprint")
 
 
 def test_zero_vectors_are_warned_of(run: Callable) -> None:

@@ -284,7 +284,7 @@ def test_user_environment_overrides_worker_defaults(monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("OMP_NUM_THREADS", "3")
     monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
     before = dict(os.environ)
-    with pool._defaults(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
+    with pool._default_environment(OMP_NUM_THREADS="1", OMP_WAIT_POLICY="PASSIVE"):
         assert dict(os.environ) == before | {"OMP_WAIT_POLICY": "PASSIVE"}
     assert dict(os.environ) == before
 
