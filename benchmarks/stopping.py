@@ -36,7 +36,7 @@ from mirrorbench.tasks.base import Vectors, score_task
 from mirrorbench.tasks.metrics import spearman
 from mirrorbench.training.held_out import hold_out, positive_pairs
 from mirrorbench.training.loop import tune_backbone
-from mirrorbench.training.trajectory import LOOKS, Progress, criterion
+from mirrorbench.training.trajectory import MEASUREMENTS, Progress, criterion
 
 CORPORA = {
     "sentences": ("sentence", "quick-sentences", "quick-sts"),
@@ -68,16 +68,16 @@ class Watched(Progress):
         super().__init__(*args)
 
     def advance(self, n: int) -> None:
-        """Look after each mark."""
+        """Measure after each mark."""
         self.done += n
         if self.marks and self.done >= self.marks[0]:
             self.marks = [mark for mark in self.marks if mark > self.done]
-            self.look(self.done / self.total)
+            self.measure(self.done / self.total)
 
-    def look(self, share: float) -> None:
+    def measure(self, share: float) -> None:
         """Measure and score."""
         n = len(self.states)
-        super().look(share)
+        super().measure(share)
         if len(self.states) > n:
             self.seen.append(self.done)
             self.scores.append(self.score())
@@ -121,9 +121,9 @@ def sweep(
         pairs = positive_pairs(aside, 0, session.plugins.methods["mirror"].pairs)
         marks = sorted(
             {
-                len(texts) * length * tenth // LOOKS
+                len(texts) * length * tenth // MEASUREMENTS
                 for length in lengths
-                for tenth in range(1, LOOKS + 1)
+                for tenth in range(1, MEASUREMENTS + 1)
             }
         )
         total = len(texts) * model.recipe.epochs
@@ -154,7 +154,7 @@ def sweep(
 
 def tenths(points: list[Point], length: int) -> list[Point]:
     """Return the states of one tuning among which ``stop=auto`` would choose, had it that length."""
-    steps = [length * tenth / LOOKS for tenth in range(LOOKS + 1)]
+    steps = [length * tenth / MEASUREMENTS for tenth in range(MEASUREMENTS + 1)]
     found = {
         min(i for i, p in enumerate(points) if p["epoch"] >= s - 1e-9)
         for s in steps

@@ -208,7 +208,8 @@ def tune_backbone(
             epoch_pairs = pairs(texts, maker)
             n_pairs = len(epoch_pairs.left)
             order = batches(n_pairs, recipe.batch_size, recipe.drop_last, rng, epoch_pairs.together)
-            # All draws of an epoch are made before its first step, so a resumed epoch makes them all.
+            # All draws of an epoch are made before its first step. A resumed epoch repeats them, and skips the batches
+            # that are done.
             remaining = islice(order, loop.done, None)
             for batch in tokenizer.batches(epoch_pairs, remaining):
                 strings_before = loop.pairs * len(texts) // n_pairs
@@ -224,27 +225,28 @@ def tune_backbone(
 
 
 def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recipe) -> None:
+    """Raise a ``TuningError`` for fewer than two texts, or if a recipe masks and the backbone has no mask token."""
     if len(texts) < 2:
         raise TuningError(
             f"a corpus of {len(texts)} distinct strings cannot be tuned on",
             "It needs at least two.",
         )
-    masking = [
-        augmentation for augmentation, rate in recipe.augment if "mask" in augmentation and rate
-    ]
-    if not masking:
+    mask_augmentations = [name for name, rate in recipe.augment if "mask" in name and rate]
+    if not mask_augmentations:
         return
     tokenizer = transformer.tokenizer
-    name = transformer.path.name
+    model_name = transformer.path.name
     problem = ""
     if not tokenizer.mask_token:
-        problem = f"{name}'s tokenizer has no mask token"
+        problem = f"{model_name}'s tokenizer has no mask token"
     elif tokenizer.mask_token_id in transformer.missing_embeddings.names:
-        problem = f"{name} has no embedding of its tokenizer's mask token {tokenizer.mask_token}"
+        problem = (
+            f"{model_name} has no embedding of its tokenizer's mask token {tokenizer.mask_token}"
+        )
     if problem:
         raise TuningError(
-            f"{problem}, so {masking[0]} cannot be applied",
-            f"Add {masking[0]}=0 to the encoder spec.",
+            f"{problem}, so {mask_augmentations[0]} cannot be applied",
+            f"Add {mask_augmentations[0]}=0 to the encoder spec.",
         )
 
 
@@ -261,15 +263,17 @@ def check_strings(transformer: Transformer, strings: Sequence[str], max_length: 
 
 
 def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack) -> bool:
-    """Attach augmentations with their rates to a model, and return whether all in use permit packed rows."""
+    """Attach augmentations with their rates to a model until ``attached`` is closed.
+
+    Return whether all augmentations in use permit packed rows.
+    """
     for augmentation, rate in augmentations:
         detach = augmentation.attach(model, rate)
         if detach:
             attached.callback(detach)
-    in_use_pack = [
+    return all(
         getattr(augmentation, "packs", False) for augmentation, rate in augmentations if rate
-    ]
-    return all(in_use_pack)
+    )
 
 
 class _Loop:
@@ -375,7 +379,11 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs) -> Tensor:
-        """Call ``differentiate``, again with lower limits whenever the device runs out of memory."""
+        """Call ``differentiate``, again with lower limits whenever the device runs out of memory; return the loss.
+
+        Raises:
+            DeviceMemoryError: a single pair does not fit into memory.
+        """
         tokens_before = self.tokens
         positions_before = self.positions
         longest = max(self.reader.pad_to, int(pairs.lengths.max()))
@@ -412,16 +420,17 @@ class _Loop:
 
     def differentiate(self, pairs: TokenizedPairs) -> Tensor:
         """Return the loss of a batch of pairs, and add its gradients to those of the weights."""
-        # The same numbers when the step is repeated.
+        # A step that is repeated draws the same numbers.
         rng = np.random.default_rng((self.seed, self.steps))
         micro_batches, order = self.reader.split(pairs, self.most, rng)
         positions = sum(self.reader.count_positions(micro_batch) for micro_batch in micro_batches)
         self.tokens += len(pairs.ids.values)
         self.positions += positions
 
-        # The gradients of the loss with respect to the vectors.
         keep_activations = positions <= self.held
         vectors = self.reader.read(micro_batches, keep=keep_activations)
+
+        # The gradients of the loss with respect to the vectors.
         leaves = [vector.detach().requires_grad_() for vector in vectors]
         torch.manual_seed(int(rng.integers(1 << 32)))
         left, right = in_order(leaves, order)
@@ -483,10 +492,10 @@ class Limits(NamedTuple):
 
 
 def limits(objective: Objective) -> Limits:
-    """Return how many tokens fit into a micro-batch, and how many into the activations that are kept.
+    """Return how many tokens fit into a micro-batch, and for how many the activations can be kept.
 
-    The size of micro-batches changes dropout. So that a run repeats, on a GPU it depends on the model alone, or on the
-    total memory too if that is small. The kept activations change no number, and depend on the free memory.
+    The size of micro-batches changes dropout. For repeatable runs on a GPU, it depends on the model alone, or on the
+    total memory, too, if that is small. How many activations are kept changes no number; it depends on the free memory.
     """
     transformer = objective.transformer
     device = transformer.device

@@ -86,8 +86,8 @@ class PairMaker:
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
         """Apply the recipe's text augmentations in the order of their names.
 
-        Texts that the backbone could not read afterwards are returned unchanged: words that come to stand beside each
-        other may be a token without an embedding.
+        Texts that the backbone could not read afterwards are returned unchanged: words that become neighbours may form
+        a token without an embedding.
 
         Args:
             texts: the texts.
@@ -327,6 +327,7 @@ class _Target(NamedTuple):
 
 
 def _with_augmented_contexts(targets: Sequence[_Target], maker: PairMaker) -> list[TextInput]:
+    """Return the texts with the parts before and after the target augmented, each with the target's new span."""
     contexts_before = [text[:start] for text, start, _ in targets]
     contexts_after = [text[end:] for text, _, end in targets]
     augmented_before = maker.augment(contexts_before, shortest=RELEASED_SHORTEST)
@@ -440,7 +441,7 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     Raises:
         TuningError: a line is not a name or two with an id, or no two names share an id.
     """
-    # The pairs of lines with two names come first, then those of lines with one.
+    # The pairs of lines with two names come first, then those made from lines with one name.
     concepts: list[str] = []
     left: list[str] = []
     right: list[str] = []
@@ -470,7 +471,7 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 
 def _sampled_pairs(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, str]]:
-    """Return all pairs of names, or ``MOST_PAIRS`` drawn ones if there are more."""
+    """Return all pairs of names, or ``MOST_PAIRS`` of them drawn at random if there are more."""
     pairs = list(combinations(names, 2))
     if len(pairs) <= MOST_PAIRS:
         return pairs
@@ -479,7 +480,7 @@ def _sampled_pairs(names: Sequence[str], rng: np.random.Generator) -> list[tuple
 
 
 TWO_TEXT_FUNCTIONS: tuple[PairFunction, ...] = (text_pairs, name_pairs)
-"""Pair functions that read two texts or names from a corpus line; for all others a line is a text."""
+"""Pair functions that read two texts or names from a corpus line, and group the pairs; for others a line is a text."""
 
 
 @hookimpl

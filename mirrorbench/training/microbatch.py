@@ -1,4 +1,4 @@
-"""Micro-batches: tokenised pairs, their vectors and their gradients, on a CPU in several threads.
+"""Micro-batches: tokenised pairs, their vectors and their gradients, computed in several threads on a CPU.
 
 The loss takes the vectors of all micro-batches at once. The split of a batch therefore changes only the speed, and
 dropout, since each micro-batch has a seed of its own.
@@ -114,7 +114,7 @@ class PairTokenizer:
         return TokenizedPairs(Ragged.of(texts), located.targets, labels)
 
     def _checked_ids(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
-        """Return the changed ids, or the old ones if the model has too few positions for the changed ones.
+        """Return the ids that an augmentation changed, or the old ones if the model has too few positions for them.
 
         Raises:
             PluginError: an id is not one of the tokenizer's.
@@ -168,6 +168,9 @@ class MicroBatchReader:
     """A model in training mode that computes and differentiates the vectors of micro-batches.
 
     ``packs``: whether all model augmentations in use permit packed rows.
+
+    Raises:
+        TuningError: two models read the views, and controlled dropout needs one.
     """
 
     def __init__(self, objective: Objective, precision: str, packs: bool) -> None:
@@ -177,12 +180,12 @@ class MicroBatchReader:
         self.pooling = objective.pooling
         self.pad_to = objective.pad_to
         self.packed = packs and not self.pad_to and self.transformer.traits.packs
-        # Augmentations without packing (controlled dropout, drophead) draw from torch's own generator, which all
-        # threads share, and replace functions in this thread alone.
+        # Only packed rows are read in parallel. Augmentations without packing (controlled dropout, drophead) draw from
+        # torch's own generator, which all threads share, and replace functions in this thread alone.
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
         recipe = objective.recipe
-        # Whether two passes over one text may differ. Without the key dropout, the model has its own rate of it.
+        # Whether two passes over one text may differ. Without the key dropout, the model keeps its own dropout.
         has_rate = any(rate for _, rate in recipe.augment)
         self.is_random = has_rate or "dropout" not in dict(recipe.augment)
         n_models = len({id(reader) for reader in objective.readers})
@@ -190,7 +193,7 @@ class MicroBatchReader:
             cause = f"loss={recipe.loss} does not read both views by one model, so controlled_dropout cannot be applied"
             raise TuningError(cause, "Leave controlled_dropout out of the encoder spec.")
 
-    def split(self, pairs: TokenizedPairs, most: int, draws: np.random.Generator) -> Split:
+    def split(self, pairs: TokenizedPairs, most: int, rng: np.random.Generator) -> Split:
         """Divide a batch into micro-batches of pairs of similar length.
 
         First views are the first half of a micro-batch, second views in the same order the second half, as controlled
@@ -199,7 +202,7 @@ class MicroBatchReader:
         Args:
             pairs: the batch.
             most: most tokens of a micro-batch.
-            draws: draws the seed of each micro-batch.
+            rng: draws the seed of each micro-batch.
         """
         device = device_type(self.transformer.device)
         budget = min(TOKEN_BUDGET[device], most)
@@ -212,7 +215,7 @@ class MicroBatchReader:
             row_groups = list(
                 similar_length_batches(longest, budget // 2, self.pad_to, PASS_COST[device] // 2)
             )
-        seeds = draws.integers(1 << 32, size=len(row_groups)).tolist()
+        seeds = rng.integers(1 << 32, size=len(row_groups)).tolist()
         micro_batches: list[MicroBatch] = []
         order: list[int] = []
         for rows, seed in zip(row_groups, seeds, strict=True):
@@ -231,16 +234,22 @@ class MicroBatchReader:
     def read(self, batches: Sequence[MicroBatch], keep: bool = True) -> list[Tensor]:
         """Return the vectors of each micro-batch, shape (2n, dimensions) for n pairs.
 
-        ``keep``: whether the graph is kept for ``differentiate``.
+        ``keep``: whether activations are kept for ``differentiate``.
         """
         shares = map_shares(partial(self._vectors, keep=keep), batches, self._threads)
+        # Share i has the micro-batches i, i + n ... of n shares.
         vectors: list[Tensor] = [torch.empty(0)] * len(batches)
         for start, share in enumerate(shares):
             vectors[start :: len(shares)] = share
         return vectors
 
     def differentiate(self, vectors: Sequence[Tensor], gradients: Sequence[Tensor]) -> None:
-        """Back-propagate the gradients of vectors that ``read`` kept, and add the gradients of the weights."""
+        """Back-propagate gradients through vectors of ``read``, and add the gradients of the weights to ``grad``.
+
+        Args:
+            vectors: vectors of micro-batches, whose activations were kept.
+            gradients: the gradients of the loss with respect to them.
+        """
         pairs = list(zip(vectors, gradients, strict=True))
         if not self.parallel:
             # One after the other, as for vectors without a graph, so that sums are rounded alike.
@@ -263,17 +272,19 @@ class MicroBatchReader:
             return [self._pass(batch) for batch in batches]
 
     def _pass(self, batch: MicroBatch) -> Tensor:
+        """Return the vectors of a micro-batch, with dropout drawn from its seed."""
         if self.parallel:
+            # A generator for each pass, since all threads share torch's own.
             generator = torch.Generator().manual_seed(batch.seed)
             cpu_functions: AbstractContextManager[Any] = fast_cpu_functions(generator)
         else:
-            # Not in parallel passes: all threads share torch's own generator.
             torch.manual_seed(batch.seed)
             cpu_functions = nullcontext()
         with autocast(self.transformer.device, self.precision), cpu_functions:
             return self._vectors_of_views(batch.pairs)
 
     def _vectors_of_views(self, pairs: TokenizedPairs) -> Tensor:
+        """Return the vectors of both views, each by its model; zeros for views that need no vectors."""
         first_reader, second_reader = self.objective.readers
         if first_reader and first_reader is second_reader:
             return self._forward(first_reader, pairs.ids, pairs.targets)
@@ -297,6 +308,7 @@ class MicroBatchReader:
         return distinct.index_select(0, moved(torch.from_numpy(inverse), distinct.device))
 
     def _gradients(self, share: Sequence[tuple[Tensor, Tensor]]) -> Sequence[Tensor | None]:
+        """Return the gradient of each weight for vectors with their gradients; ``None`` for an unused weight."""
         vectors, gradients = zip(*share, strict=True)
         return torch.autograd.grad(vectors, self.weights, gradients, allow_unused=True)
 
@@ -329,7 +341,7 @@ def in_order(vectors: list[Tensor], order: list[int]) -> tuple[Tensor, Tensor]:
 
 @cache
 def _pool(threads: int) -> ThreadPoolExecutor:
-    """Return the same threads for every tuning, since glibc keeps freed memory for the thread that freed it."""
+    """Return one pool for all tunings, since glibc keeps freed memory for the thread that freed it."""
     return ThreadPoolExecutor(threads, thread_name_prefix="mirrorbench-tuning")
 
 
@@ -347,7 +359,7 @@ def map_shares(
         return [function(items)]
 
     def compute(share: Sequence[_T]) -> _R:
-        # This sets the number for operations that this thread starts.
+        # This sets the number of threads for operations that the calling thread starts.
         torch.set_num_threads(threads // n)
         return function(share)
 

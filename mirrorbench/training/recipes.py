@@ -99,8 +99,8 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object of the fields.
 
-        It lacks the parameters of losses that are not used. It also lacks the fields in ``_LATER_FIELDS`` that have the
-        values there.
+        It lacks the parameters of ``multi-similarity`` under other losses, and the fields in ``_LATER_FIELDS`` with
+        their defaults.
         """
         settings = {**asdict(self), "augment": dict(self.augment)}
         if self.loss != MULTI_SIMILARITY:
@@ -181,6 +181,7 @@ def override(
         rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
     _check(changed)
+    # Refuse parameters of a loss that is not used.
     for key in sorted(params.keys() & LOSS_PARAMETERS["paper"].keys()):
         if changed.loss != MULTI_SIMILARITY:
             raise UsageError(
@@ -193,7 +194,7 @@ def override(
 
 
 def _typed(key: str, value: Value) -> Value:
-    """Return a value in the type of its field; a ``UsageError`` if it has another type."""
+    """Return a value in the type of its field, or raise a ``UsageError`` if it has another type."""
     type_ = _TYPES[key]
     if type_ == "float":
         return _number(key, value)

@@ -44,9 +44,9 @@ SIF = 1e-4
 
 _UNUSED = re.compile(r"\[unused\d+\]")
 _ROWS = 8192
-"""Rows that PCA converts to double precision at once."""
+"""Number of rows that PCA converts to double precision at once."""
 _TEXTS_PER_CHECK = 2048
-"""Texts that ``check_inputs`` tokenises at once."""
+"""Number of texts that ``check_inputs`` tokenises at once."""
 
 
 @hookimpl
@@ -67,7 +67,7 @@ def register_methods(register: Register) -> None:
 
 
 def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> LazyModel:
-    """Create the encoder of a spec with ``+static``, which is distilled at its first use and then kept in the cache.
+    """Create the encoder of a spec with ``+static``, which is distilled at first use, and whose vectors are cached.
 
     Args:
         spec: the spec.
@@ -88,10 +88,10 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         )
     sif = checked_sif(params.get("sif", SIF))
     pooling = Pooling(layers=params.get("layers", "-1:"))
-    weights = fingerprint(path)
+    backbone_fingerprint = fingerprint(path)
     identity = {
         "method": "static",
-        "weights": weights,
+        "weights": backbone_fingerprint,
         "layers": pooling.layers,
         "dims": dims,
         "sif": sif,
@@ -103,7 +103,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         from mirrorbench.models.transformer import load_transformer
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
-        with unchanged_backbone(path, weights):
+        with unchanged_backbone(path, backbone_fingerprint):
             transformer = load_transformer(path, torch.device(context.device))
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
         missing = transformer.missing_embeddings
@@ -130,7 +130,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
 def vocabulary(tokenizer: Any) -> list[int]:
     """Return the ids of the tokens that occur in texts, in ascending order: the most frequent tokens come first.
 
-    Unused tokens (``[unused7]``) are left out, and added ones except padding and the unknown token.
+    Unused tokens (``[unused7]``) are left out, and so are added ones except padding and the unknown token.
     """
     excluded_ids = set(tokenizer.get_added_vocab().values())
     excluded_ids -= {tokenizer.pad_token_id, tokenizer.unk_token_id}
@@ -187,18 +187,19 @@ def _principal_components(vectors: Array, n_components: int) -> Array:
     return np.concatenate(scores)
 
 
-def _single_tokens(transformer: Transformer, tokens: list[int]) -> Any:
-    """Return each token as a text, between the special tokens of a text."""
+def _single_tokens(transformer: Transformer, token_ids: list[int]) -> Any:
+    """Return the ids of texts of one token each, between the special tokens of a text."""
     from mirrorbench.models.batching import Ragged
 
     with_special = transformer.tokenizer("a", add_special_tokens=True)["input_ids"]
     without_special = transformer.tokenizer("a", add_special_tokens=False)["input_ids"]
+    # Find the text between the special tokens.
     n = len(without_special)
     starts = range(len(with_special))
     start = next(i for i in starts if with_special[i : i + n] == without_special)
     before = with_special[:start]
     after = with_special[start + n :]
-    return Ragged.of([[*before, token, *after] for token in tokens])
+    return Ragged.of([[*before, token_id, *after] for token_id in token_ids])
 
 
 class StaticVectors:
@@ -217,12 +218,12 @@ class StaticVectors:
         self.tokenizer = tokenizer
         self.table = table
         self.missing = missing
-        # The row of each token in the table; -1 for tokens without a vector.
-        self._row = np.full(max(token_ids) + 1, -1)
-        self._row[token_ids] = np.arange(len(token_ids))
+        # The row of each token id in the table; -1 for tokens without a vector.
+        self._row_of_token = np.full(max(token_ids) + 1, -1)
+        self._row_of_token[token_ids] = np.arange(len(token_ids))
         if tokenizer.unk_token_id is not None:
-            # Unknown tokens do not count.
-            self._row[tokenizer.unk_token_id] = -1
+            # Unknown tokens do not count in the mean.
+            self._row_of_token[tokenizer.unk_token_id] = -1
         # Byte-level tokenizers have other tokens for the first word of a text than for later words, unless a space
         # stands before it. With that space, all words get the same tokens.
         first, two_words, after_space = self._ids(["a", "a a", " a"])
@@ -246,10 +247,16 @@ class StaticVectors:
             self._token_ids(inputs[start : start + _TEXTS_PER_CHECK])
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Return the vectors of texts, float32 of shape (n, dimensions)."""
+        """Return the vectors of texts, float32 of shape (n, dimensions); zero for a text without known tokens.
+
+        Raises:
+            UnreadableTextError: the backbone cannot read a token.
+        """
         vectors = np.zeros((len(inputs), self.table.shape[1]), dtype=np.float32)
         for index, tokens in enumerate(self._token_ids(inputs)):
-            rows = self._row[[token for token in tokens if token < len(self._row)]]
+            rows = self._row_of_token[
+                [token for token in tokens if token < len(self._row_of_token)]
+            ]
             rows = rows[rows >= 0]
             if len(rows):
                 vectors[index] = self.table[rows].mean(axis=0, dtype=np.float32)

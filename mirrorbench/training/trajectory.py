@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.recipes import Recipe
 
-LOOKS = 10
-"""Number of measurements at equal distances along a tuning, not counting the one before it."""
+MEASUREMENTS = 10
+"""Number of measurements at equal distances along a tuning, the last one at its end, without the one before it."""
 SHOWN = 5
 """Number of texts whose nearest neighbours are stored."""
 COLLAPSED = 0.5
@@ -55,7 +55,7 @@ _NO_CHANGE = {
     Obstacle.SATURATED: "loss seen",
     Obstacle.TOO_FEW: "change seen",
 }
-"""What is missing, for verdicts that begin with "no", by the obstacle to a gain."""
+"""What verdicts of no change say after "no", by the obstacle to a gain."""
 
 
 def criterion(measures: dict[str, float]) -> float:
@@ -111,8 +111,8 @@ class Trajectory:
         """Verdict in words on whether the tuning helped.
 
         The effective rank shows a collapse; McNemar's exact test of retrieval shows a gain or a loss. Without a
-        significant change, alignment plus uniformity suggest one. An ``obstacle`` to a gain of retrieval is named with
-        its remedy.
+        significant change of retrieval, alignment plus uniformity may suggest one, and an ``obstacle`` to a gain is
+        named with its remedy.
         """
         if self.kept == 0:
             return "no state was better than that before the tuning, which was kept"
@@ -136,7 +136,10 @@ class Trajectory:
         return float(binomtest(kept.gained, changed).pvalue)
 
     def _outcome(self, p: float) -> str:
-        """Describe a collapse, gain or loss with the numbers that show it; ``p``: p-value of retrieval."""
+        """Describe a collapse, a gain, a loss or none of these with the numbers that show it.
+
+        ``p``: p-value of the change of retrieval.
+        """
         kept = self.states[self.kept]
         before = self.before
         after = self.after
@@ -157,7 +160,10 @@ class Trajectory:
 
     @property
     def obstacle(self) -> Obstacle | None:
-        """Obstacle to a significant gain in McNemar's test; ``None`` if retrieving all missed pairs would be one."""
+        """Obstacle to a significant gain in McNemar's test; ``None`` if one is possible.
+
+        It is possible if retrieving all pairs that were missed before the tuning would be significant.
+        """
         from scipy.stats import binomtest
 
         missed = round(self.n * (1 - self.before["accuracy@1"]))
@@ -209,15 +215,18 @@ class Progress:
         self.best = 0
         self._first_hits: NDArray[np.bool_] | None = None
         self._weights: dict[str, torch.Tensor] = {}
-        self.look(0.0)
+        self.measure(0.0)
 
     def advance(self, n: int) -> None:
-        """Count ``n`` more strings that the model was tuned on, and look after each tenth of all but the last."""
-        looks_before = self.done * LOOKS // self.total
+        """Count ``n`` more strings that the model was tuned on, and measure after each tenth of the tuning.
+
+        The last measurement is made by ``finish``.
+        """
+        measurements_before = self.done * MEASUREMENTS // self.total
         self.done += n
-        looks_now = self.done * LOOKS // self.total
-        if looks_now > looks_before and self.done < self.total:
-            self.look(self.done / self.total)
+        measurements_now = self.done * MEASUREMENTS // self.total
+        if measurements_now > measurements_before and self.done < self.total:
+            self.measure(self.done / self.total)
         self.on_advance(n)
 
     def state_dict(self) -> dict[str, Any]:
@@ -237,24 +246,30 @@ class Progress:
         self._weights = state["weights"]
 
     def finish(self) -> Trajectory | None:
-        """Look for the last time, and restore the best weights under ``stop=auto``; ``None`` without held-out pairs."""
-        self.look(1.0)
+        """Measure for the last time, and under ``stop=auto`` restore the best weights.
+
+        Return ``None`` without held-out pairs.
+        """
+        self.measure(1.0)
         if not self.states:
             return None
         kept = self.best if self.keeps_best else len(self.states) - 1
         if kept < len(self.states) - 1:
-            # Not strict: only the weights that learn were kept.
+            # Not strict: only the weights that learn were copied.
             self.transformer.model.load_state_dict(self._weights, strict=False)
         return Trajectory(len(self.pairs), tuple(self.states), kept)
 
-    def look(self, share: float) -> None:
-        """Measure the current state, and add it to the states; ``share``: share of the tuning that is done."""
+    def measure(self, share: float) -> None:
+        """Measure the current state, and add it to the states; copy its weights under ``stop=auto`` if it is the best.
+
+        Without held-out pairs, or if the vectors are not finite, do nothing. ``share``: the part of the tuning that is done.
+        """
         if not self.pairs:
             return
         try:
             left, right = self._vectors()
         except EncodingError:
-            # The vectors are not finite: the tuning fails at its next check of the loss.
+            # The tuning fails at its next check of the loss.
             return
         measures, hits = measure_pairs(left, right)
         if self._first_hits is None:
@@ -263,8 +278,9 @@ class Progress:
         lost = int((self._first_hits & ~hits).sum())
         nearest = nearest_rows(left, min(SHOWN, len(left)))
         self.states.append(State(share, measures, gained, lost, tuple(nearest)))
+        is_first = len(self.states) == 1
         best_so_far = self.states[self.best]
-        if len(self.states) == 1 or criterion(measures) > criterion(best_so_far.measures):
+        if is_first or criterion(measures) > criterion(best_so_far.measures):
             self.best = len(self.states) - 1
             if self.keeps_best:
                 self._weights = self._copied_weights()
@@ -285,6 +301,7 @@ class Progress:
             for text in pair:
                 row_of.setdefault(text, len(row_of))
         device = self.transformer.device
+        # Encoding sets evaluation mode.
         modules_in_training = [
             module for module in self.transformer.model.modules() if module.training
         ]

@@ -11,7 +11,7 @@ from scipy.stats import binomtest, chisquare
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from mirrorbench.training.augmentations import _attention as controlled
+from mirrorbench.training.augmentations import _paired_attention as controlled
 from mirrorbench.training.cpu_functions import attention, dropout, embedding, fast_cpu_functions
 
 HALF = torch.tensor([[True, True, False, True], [True, False, False, False]])[:, None, None, :]
