@@ -57,7 +57,10 @@ class Archive:
     encrypted: tuple[str, ...] = ()
 
     def find(self, name: str) -> str:
-        """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``)."""
+        """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``).
+
+        No member, or several, are a ``DataFormatError``.
+        """
         members = [member for member in self.sizes if member.removeprefix("./") == name]
         if not members:
             members = [member for member in self.sizes if member.endswith("/" + name)]
@@ -71,7 +74,10 @@ class Archive:
         return member
 
     def read(self, member: str, limit: int) -> Iterator[bytes]:
-        """Read a member in pieces; more than ``limit`` bytes are a ``DataIntegrityError``."""
+        """Yield a member in pieces.
+
+        More than ``limit`` bytes are a ``DataIntegrityError``, damaged data a ``DataFormatError``.
+        """
         n_bytes = 0
         try:
             with self.opener(member) as stream:
@@ -110,8 +116,9 @@ def _tar_archive(path: Path, archive: tarfile.TarFile) -> Archive:
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """Return the tar archive inside a Debian package, or the stream itself if it is no package."""
-    # An ``ar`` archive: members with headers of 60 bytes, their size at 48, at even offsets (manual pages deb, ar).
+    """Return the tar archive inside a Debian package, or the stream itself if it is not an ``ar`` archive."""
+    # Each member of an ``ar`` archive begins at an even offset, with a header of 60 bytes that has the member's size at
+    # byte 48 (man pages deb(5), ar(5)).
     if stream.read(len(_AR)) != _AR:
         stream.seek(0)
         return stream
@@ -121,12 +128,12 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
             break
         if header.startswith(b"data.tar.zst"):
             raise tarfile.ReadError(
-                "compressed by zstd, which is not read; unpack it: dpkg-deb -x FILE FOLDER"
+                "compressed with zstd, which is not supported; unpack it: dpkg-deb -x FILE FOLDER"
             )
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
         stream.seek(size + size % 2, io.SEEK_CUR)
-    raise tarfile.ReadError("an ar archive, but no Debian package")
+    raise tarfile.ReadError("an ar archive, but not a Debian package")
 
 
 @contextmanager
@@ -145,20 +152,23 @@ def open_archive(path: Path) -> Iterator[Archive]:
         except _DAMAGED as error:
             reason = " ".join(str(error).split())  # tarfile writes a line for each compression
             problem = (
-                f"{path} is damaged, or no tar or zip archive and no Debian package ({reason})."
+                f"{path} is damaged, or is not a tar or zip archive or a Debian package ({reason})."
             )
             raise DataFormatError(problem) from error
         yield opened
 
 
 def extract_member(path: Path, name: str, target: Path, limit: int = MEMBER_LIMIT) -> None:
-    """Write one member of an archive (see ``Archive.find``) to a file, atomically."""
+    """Write one member of an archive (see ``Archive.find``) to a file, atomically.
+
+    A member of more than ``limit`` bytes is a ``DataIntegrityError``.
+    """
     with open_archive(path) as archive:
         member = archive.find(name)
         size = archive.sizes[member]
         if size > limit:
             raise DataIntegrityError(
-                f"{path}: {member} has {size} bytes, at most {limit} were expected."
+                f"{path}: {member} has {size} bytes; at most {limit} were expected."
             )
         with writing(target) as sink:
             sink.writelines(archive.read(member, limit))

@@ -47,7 +47,9 @@ _USER_DEFAULTS: dict[str, Any] = {
 }
 
 
-class _File(DataFile, frozen=True, forbid_unknown_fields=True):
+class _FileSchema(DataFile, frozen=True, forbid_unknown_fields=True):
+    """The schema of a file in a card file."""
+
     sources: tuple[CardSource, ...] = ()
 
     def __post_init__(self) -> None:
@@ -60,11 +62,11 @@ class _File(DataFile, frozen=True, forbid_unknown_fields=True):
                 raise ValueError("the size must be given, a number of bytes")
 
 
-class _Card(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class _CardSchema(Card, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The schema of a card file; its ``sources`` are tried after those of each file."""
 
     languages: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
-    files: Annotated[tuple[_File, ...], msgspec.Meta(min_length=1)]
+    files: Annotated[tuple[_FileSchema, ...], msgspec.Meta(min_length=1)]
     sources: tuple[CardSource, ...] = ()
 
     def __post_init__(self) -> None:
@@ -85,9 +87,9 @@ def load_cards(path: Path) -> tuple[Card, ...]:
     if not isinstance(raw, dict):
         raise DataFormatError(f"{path}: a card must be a mapping of keys to values")
     try:
-        return tuple(_card(mapping, path.resolve().parent) for mapping in expand(raw))
+        return tuple(_parse_card(mapping, path.resolve().parent) for mapping in expand(raw))
     except (ValueError, DataFormatError) as problem:  # msgspec's errors are ValueErrors
-        raise problem_at(path, content, str(problem), _Card) from None
+        raise problem_at(path, content, str(problem), _CardSchema) from None
 
 
 def load_card(path: Path) -> Card:
@@ -106,7 +108,7 @@ class Suite(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def read_suites(path: Path) -> dict[str, Suite]:
-    """Read a file of suites, by name."""
+    """Return the suites of a file by name; a suite that names a task twice is a ``DataFormatError``."""
     suites = read(path, dict[str, Suite])
     for name, suite in suites.items():
         if len(set(suite.tasks)) != len(suite.tasks):
@@ -114,15 +116,15 @@ def read_suites(path: Path) -> dict[str, Suite]:
     return suites
 
 
-def _card(raw: dict[str, Any], folder: Path) -> Card:
-    """Return the card of a mapping; ``folder`` is that of its card file."""
-    user_files = _user_files(raw)
-    if user_files:
-        raw = _with_user_defaults(raw, user_files)
-    parsed = msgspec.convert(raw, _Card)
+def _parse_card(raw: dict[str, Any], folder: Path) -> Card:
+    """Return the card that a mapping describes; ``folder`` is the folder of the card file."""
+    user_file_names = _user_file_names(raw)
+    if user_file_names:
+        raw = _with_user_defaults(raw, user_file_names)
+    parsed = msgspec.convert(raw, _CardSchema)
 
-    if user_files:
-        files = tuple(_user_file(folder, name) for name in user_files)
+    if user_file_names:
+        files = tuple(_user_file(folder, name) for name in user_file_names)
     else:
         files = tuple(_data_file(file, parsed) for file in parsed.files)
     paths = {file.path for file in files}
@@ -132,7 +134,7 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
     values: dict[str, Any] = {}
     for key, value in asdict(parsed).items():
         values[key] = value.strip() if isinstance(value, str) else value
-    # A card has no sources of its own: each of its files has them now.
+    # ``_data_file`` has added the card's sources to each of its files.
     del values["sources"]
     values["files"] = files
     values["notes"] = " ".join(parsed.notes.split())
@@ -144,7 +146,7 @@ def _card(raw: dict[str, Any], folder: Path) -> Card:
     return card
 
 
-def _user_files(raw: dict[str, Any]) -> list[str]:
+def _user_file_names(raw: dict[str, Any]) -> list[str]:
     """Return the names under ``files`` in a user's own card; empty for a card whose files are mappings."""
     names = raw.get("files")
     if isinstance(names, list) and all(isinstance(name, str) for name in names):
@@ -161,7 +163,10 @@ def _with_user_defaults(raw: dict[str, Any], names: list[str]) -> dict[str, Any]
 
 
 def _user_file(folder: Path, name: str) -> DataFile:
-    """Return a split of a hub data set, or a file in the card's folder with its present checksum."""
+    """Return the file that a user's card names: a split on the hub, or a file in ``folder`` with the checksum it has now.
+
+    A malformed hub id or a file that does not exist is a ``ValueError``. It names its place in the card as msgspec does.
+    """
     if is_hub_id(name):
         try:
             source, column = parse_hub_id(name)
@@ -169,12 +174,12 @@ def _user_file(folder: Path, name: str) -> DataFile:
             raise ValueError(f"{error.message}; {error.hint} - at `$.files`") from None
         if column:
             raise ValueError(
-                f"{shown(name)}: a card names the column among its options - at `$.files`"
+                f"{shown(name)}: leave the column out here; a card has it in its options - at `$.files`"
             )
         return hub_file(source)
     path = folder / relative_path(name)
     if not path.is_file():
-        raise ValueError(f"there is no {path} - at `$.files`")
+        raise ValueError(f"{path} does not exist - at `$.files`")
     return DataFile(
         path=name,
         sha256=sha256_of(path),
@@ -183,7 +188,7 @@ def _user_file(folder: Path, name: str) -> DataFile:
     )
 
 
-def _data_file(file: _File, card: _Card) -> DataFile:
+def _data_file(file: _FileSchema, card: _CardSchema) -> DataFile:
     """Return a file with its own sources, then the card's, in all of which ``{path}`` is the file's path."""
     sources = []
     for source in (*file.sources, *card.sources):
@@ -203,7 +208,7 @@ _PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*)\}")
 
 
 def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """Return the mapping of each card of a family; a card without ``variants`` stays as it is.
+    """Yield the mapping of each card of a family; a card without ``variants`` stays as it is.
 
     ``variants`` maps axes to lists of mappings from placeholders to values. Each combination of one mapping per axis is
     a card (the last axis varies fastest), with ``{placeholder}`` replaced in all texts but the citation, because BibTeX

@@ -46,14 +46,14 @@ def relative_path(value: str) -> str:
     return value
 
 
-def matching(value: str, pattern: str, wanted: str) -> str:
-    """Return a value that a pattern matches as a whole; raise a ``ValueError`` ("is not ``wanted``") for any other."""
+def matching(value: str, pattern: str, description: str) -> str:
+    """Return a value that matches a pattern as a whole; raise a ``ValueError`` ("is not ``description``") for any other."""
     if not re.fullmatch(pattern, value, re.ASCII):
-        raise ValueError(f"{shown(value)} is not {wanted}")
+        raise ValueError(f"{shown(value)} is not {description}")
     return value
 
 
-# Patterns of the fields of sources, and what they describe, for messages.
+# Patterns of the fields of sources, each with a description for messages.
 _PATTERNS = {
     "repo": (r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", "a repository (owner/name)"),
     "commit": (COMMIT, "a commit (40 hex digits)"),
@@ -259,7 +259,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
         homepage: address of the data set's page.
         version: raised when a change of the card changes scores.
         notes: remarks for readers of results.
-        options: of the parser; ``split`` names the split that the task scores.
+        options: options of the parser; among them, ``split`` names the split that the task scores.
         converted: a converted copy, used if no source of the originals can be reached.
         label: column header in tables; by default the name.
         folder: folder in the store, by default the name; cards of the same files share one.
@@ -316,7 +316,7 @@ class ResolvedData:
         files: paths of the files, by their name in the card.
         parser: name of the parser.
         options: options of the parser.
-        checksums: SHA-256 of the files, by their name in the card; of a converted copy by
+        checksums: SHA-256 of the files, by their name in the card; a converted copy has the name
             ``hf:<repo>@<revision>/<path>``.
     """
 
@@ -331,7 +331,7 @@ def whole_number(options: Mapping[str, Any], key: str, default: int, least: int 
     value = options.get(key, default)
     if type(value) is not int or value < least:
         raise DataFormatError(
-            f"The option {key!r} must be a whole number from {least} on, not {value!r}."
+            f"The option {key!r} must be a whole number of at least {least}, not {value!r}."
         )
     return value
 
@@ -340,16 +340,16 @@ def text_option(options: Mapping[str, Any], key: str) -> str:
     """Return a required card option that is a non-empty string; anything else is a ``DataFormatError``."""
     value = options.get(key)
     if not isinstance(value, str) or not value:
-        raise DataFormatError(f"The option {key!r} must be given, as a text; it is {value!r}.")
+        raise DataFormatError(
+            f"The option {key!r} must be a text that is not empty, not {value!r}."
+        )
     return value
 
 
 def only_file(files: Mapping[str, Path], parser: str) -> Path:
     """Return the only file of a card; several, or none, are a ``DataFormatError``."""
     if len(files) != 1:
-        raise DataFormatError(
-            f"Parser {parser!r}: one file is needed, and the card gives {len(files)}."
-        )
+        raise DataFormatError(f"Parser {parser!r} reads one file, and the card gives {len(files)}.")
     return next(iter(files.values()))
 
 
@@ -370,6 +370,8 @@ def is_hub_id(text: str) -> bool:
 def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     """Return the split that a hub id names, and the column (empty if it names none).
 
+    A malformed id, or a revision that is not a commit, is a ``UsageError``.
+
     >>> source, column = parse_hub_id("hf:mteb/sts17@" + "0" * 40 + "/en-en/test#sentence1")
     >>> source.repo, source.config, source.split, column
     ('mteb/sts17', 'en-en', 'test', 'sentence1')
@@ -377,16 +379,16 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
     match = _ID.fullmatch(text)
     if match is None:
         hint = "Write hf:OWNER/NAME@COMMIT[/CONFIG]/SPLIT, and #COLUMN for a corpus."
-        raise UsageError(f"{text!r} names no split of a data set of the hub", hint)
+        raise UsageError(f"{text!r} does not name a split of a data set on the hub", hint)
     parts = {name: value or "" for name, value in match.groupdict().items()}
     column = parts.pop("column")
     repo = parts["repo"]
     revision = parts["revision"]
     if not re.fullmatch(COMMIT, revision):
-        problem = f"{text!r} asks for {revision!r}, which is no commit of 40 hexadecimal digits; branches and tags move"
+        problem = f"{text!r} asks for {revision!r}, which is not a commit (40 hexadecimal digits); branches and tags move"
         hint = f"The commits are at https://huggingface.co/datasets/{repo}/commits/main"
         raise UsageError(problem, hint)
-    # These become folders and the name of a file in the store.
+    # The names become folders and a file name in the store.
     names = [*repo.split("/"), parts["config"], parts["split"]]
     if any(len(name) > MAX_NAME for name in names):
         raise UsageError(f"{text!r}: a name has more than {MAX_NAME} characters")
@@ -394,7 +396,7 @@ def parse_hub_id(text: str) -> tuple[DatasetSource, str]:
 
 
 def hub_file(source: DatasetSource) -> DataFile:
-    """Return a split as a file of the store; its checksum is that of the first fetch."""
+    """Return a split as a file of the store, whose checksum is recorded when it is first fetched."""
     folder = f"{source.repo}/{source.revision}"
     if source.config:
         folder += f"/{source.config}"

@@ -83,8 +83,11 @@ class Corpus:
     n_duplicates: int
     held_out: tuple[str, ...] = ()
 
-    def alone(self) -> Corpus:
-        """Return the corpus of the distinct parts of the lines (``data.readers.line_parts``) if all lines have parts."""
+    def split_into_parts(self) -> Corpus:
+        """Return the corpus of the distinct parts of the lines (``data.readers.line_parts``).
+
+        Unless all lines have parts, the texts stay as they are.
+        """
         # The first of a line's texts is the line itself; its parts follow.
         parts = [texts[1:] for texts in texts_of(self.texts)]
         texts = self.texts
@@ -101,7 +104,7 @@ def corpus_name(corpus: str | Path | GeneratedCorpus) -> str:
 
 
 def read_corpus(
-    name_or_path: str | Path | GeneratedCorpus,
+    corpus: str | Path | GeneratedCorpus,
     store: DataStore,
     cards: Mapping[str, Card | GeneratedCorpus],
     *,
@@ -116,11 +119,11 @@ def read_corpus(
     ``FILE#COLUMN`` names the column of the strings, ``FILE#LEFT,RIGHT`` those of pairs; plain text has no columns. A
     name takes precedence over a file of the same name; write ``./name`` for the file. Corpora joined by ``+`` contribute
     equal shares of ``size``: ``words-en+words-fr`` (MirrorWiC, section 4, tunes on 5k sentences of each of two
-    languages); a string that several of them have counts once. Blank lines are skipped.
+    languages); with ``deduplicate`` a string that several of them have is kept once. Blank lines are skipped.
 
     Args:
-        name_or_path: a corpus name, a hub id, a path (``.gz`` is decompressed), or a corpus that need not be in
-            ``cards``.
+        corpus: a corpus name, a hub id, a path (``.gz`` is decompressed), or a ``GeneratedCorpus``, which need not be
+            in ``cards``.
         store: holds the files of built-in corpora.
         cards: known corpora; cards of tasks are ignored.
         deduplicate: keep only the first of equal strings: repeated ones are false negatives in a contrastive loss, and
@@ -128,34 +131,34 @@ def read_corpus(
         strip: strip white space at both ends; Mirror-BERT's released code removes only the line end.
         size: take only the first ``size`` strings, counted after deduplication; 0 for all.
         sample: number of a random draw: 1, 2, 3 ... draw different strings, ``size`` of them, or 10,000 without a size
-            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Each of several joined corpora is drawn from. 0
-            takes the first strings.
+            (MirrorWiC, appendix A.4, has five sets of 10k sentences). Joined corpora are drawn from one by one. 0 takes
+            the first strings.
         note: called with remarks on how a file is read.
 
     Raises:
         UsageError: a single corpus has fewer than ``size`` strings.
         DataFormatError: the corpus holds no text.
     """
-    name = corpus_name(name_or_path)
+    name = corpus_name(corpus)
     # Only names can be joined.
-    parts = _parts(name, cards) if isinstance(name_or_path, str) else [name]
-    if len(parts) == 1:
-        source, lines = _source_and_lines(name_or_path, store, cards, strip, note)
+    names = _parts(name, cards) if isinstance(corpus, str) else [name]
+    if len(names) == 1:
+        source, lines = _source_and_lines(corpus, store, cards, strip, note)
         if not lines:
             raise DataFormatError(
-                f"The corpus {name} ({source}) holds no text.", hint="It needs one string a line."
+                f"The corpus {name} ({source}) holds no text.", hint="It needs one string per line."
             )
-        return _corpus(name, source, lines, deduplicate, size, sample)
-    if 0 < size < len(parts):
+        return _make_corpus(name, source, lines, deduplicate, size, sample)
+    if 0 < size < len(names):
         raise UsageError(
-            f"The corpus {name} joins {len(parts)} corpora; {size} strings cannot be shared among them."
+            f"The corpus {name} joins {len(names)} corpora; {size} strings cannot be shared among them."
         )
-    # Shares differ by at most one string, and their sum is ``size``.
-    bounds = [size * index // len(parts) for index in range(len(parts) + 1)]
-    corpora = []
-    for part, (start, end) in zip(parts, pairwise(bounds), strict=True):
-        corpus = read_corpus(
-            part,
+    # Shares differ by at most one string, and their sum is ``size``. If it is 0, so is each share: all strings.
+    bounds = [size * index // len(names) for index in range(len(names) + 1)]
+    parts = []
+    for part_name, (start, end) in zip(names, pairwise(bounds), strict=True):
+        part = read_corpus(
+            part_name,
             store,
             cards,
             deduplicate=deduplicate,
@@ -164,22 +167,22 @@ def read_corpus(
             sample=sample,
             note=note,
         )
-        corpora.append(corpus)
-    joined = _corpus(
+        parts.append(part)
+    joined = _make_corpus(
         name,
-        source=", ".join(corpus.source for corpus in corpora),
-        lines=[text for corpus in corpora for text in corpus.texts],
+        source=", ".join(part.source for part in parts),
+        lines=[text for part in parts for text in part.texts],
         deduplicate=deduplicate,
     )
     n_duplicates = joined.n_duplicates
     if deduplicate:
-        # The repetitions within each part are gone already.
-        n_duplicates += sum(corpus.n_duplicates for corpus in corpora)
-    n_lines = sum(corpus.n_lines for corpus in corpora)
+        # ``joined`` counts no repetitions within a part, because the parts' texts have none.
+        n_duplicates += sum(part.n_duplicates for part in parts)
+    n_lines = sum(part.n_lines for part in parts)
     return replace(joined, n_lines=n_lines, n_duplicates=n_duplicates)
 
 
-def _corpus(
+def _make_corpus(
     name: str,
     source: str,
     lines: list[str],
@@ -187,13 +190,13 @@ def _corpus(
     size: int = 0,
     sample: int = 0,
 ) -> Corpus:
-    """Return the first ``size`` strings as a corpus (0: all), or a random sample."""
+    """Return the first ``size`` strings (0: all) as a corpus, or a random draw if ``sample`` is not 0."""
     distinct = dict.fromkeys(lines)
     texts = tuple(distinct) if deduplicate else tuple(lines)
     if size > len(texts):
         counted = "distinct strings" if deduplicate else "strings"
         raise UsageError(
-            f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} that were asked for."
+            f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} requested."
         )
     if sample:
         texts = _draw(name, texts, size or SIZE, sample)
@@ -210,7 +213,7 @@ def _corpus(
 
 
 def _draw(name: str, texts: tuple[str, ...], size: int, sample: int) -> tuple[str, ...]:
-    """Return a random sample in the order of the corpus; each number ``sample`` draws the same on every machine."""
+    """Return a random draw in the order of the corpus; each number ``sample`` gives the same draw on every machine."""
     if size >= len(texts):
         problem = f"a random sample of {size} strings cannot be drawn from the {len(texts)} of the corpus {name}"
         raise UsageError(
@@ -232,7 +235,7 @@ def check_corpus(name: str | GeneratedCorpus, corpora: Registry[Any]) -> None:
 
 
 def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
-    """Return the names joined by ``+``; only the name itself if it is that of a corpus or a file."""
+    """Return the names that are joined by ``+``, or the name itself if it is that of a corpus or a file."""
     parts = name.split("+")
     if name in cards or not all(parts):
         return [name]
@@ -254,28 +257,32 @@ class _File(NamedTuple):
 
 
 def _find(
-    name_or_path: str | Path | GeneratedCorpus, cards: Mapping[str, Card | GeneratedCorpus]
+    corpus: str | Path | GeneratedCorpus, cards: Mapping[str, Card | GeneratedCorpus]
 ) -> Card | GeneratedCorpus | _File:
-    """Return the corpus or file that a single name means."""
-    if isinstance(name_or_path, GeneratedCorpus):
-        return name_or_path
-    name = str(name_or_path)
-    if not isinstance(name_or_path, Path):
+    """Return the corpus or file that a single name refers to, i.e. one that is not joined by ``+``.
+
+    A name that refers to none, to a folder, or to a hub data set without a column is a ``UsageError``.
+    """
+    if isinstance(corpus, GeneratedCorpus):
+        return corpus
+    name = str(corpus)
+    # A path, and a name that only a task has, can only be a file.
+    if isinstance(corpus, str):
         card = cards.get(name)
         if card is not None and _is_corpus(card):
             return card
         if card is None and is_hub_id(name):
-            card = hub_card(name)
-            if "column" not in card.options:
+            hub_corpus = hub_card(name)
+            if "column" not in hub_corpus.options:
                 raise UsageError(
-                    f"The corpus {name!r} names no column.",
+                    f"The corpus {name!r} needs a column.",
                     f"Write {name}#COLUMN, e.g. {name}#text",
                 )
-            return card
+            return hub_corpus
     path, _ = _path_and_columns(name)
     if os.path.isdir(path):
         raise UsageError(
-            f"The corpus {name!r} is a folder.", "Name one text file, one string a line."
+            f"The corpus {name!r} is a folder.", "Name a text file with one string per line."
         )
     file = _file(name)
     if file is None:
@@ -298,7 +305,7 @@ def _path_and_columns(name: str) -> tuple[Path, str]:
 
 
 def _file(name: str) -> _File | None:
-    """Return the user's file that a name means; ``None`` if there is none."""
+    """Return the user's file that a name refers to; ``None`` if there is none."""
     path, columns = _path_and_columns(name)
     # Unlike Path.is_file, this accepts a name that is too long for the file system.
     if not os.path.isfile(path):
@@ -307,27 +314,27 @@ def _file(name: str) -> _File | None:
 
 
 def _source_and_lines(
-    name_or_path: str | Path | GeneratedCorpus,
+    corpus: str | Path | GeneratedCorpus,
     store: DataStore,
     cards: Mapping[str, Card | GeneratedCorpus],
     strip: bool,
     note: Callable[[str], None],
 ) -> tuple[str, list[str]]:
     """Return the source of a single corpus, and its non-blank strings."""
-    corpus = _find(name_or_path, cards)
-    if isinstance(corpus, _File):
-        lines = read_strings(str(corpus.path), corpus.columns, strip, note)
-        return str(corpus.path), [text for _, text in lines]
-    if isinstance(corpus, GeneratedCorpus):
+    origin = _find(corpus, cards)
+    if isinstance(origin, _File):
+        lines = read_strings(str(origin.path), origin.columns, strip, note)
+        return str(origin.path), [text for _, text in lines]
+    if isinstance(origin, GeneratedCorpus):
         source = GENERATED
-        texts = corpus.generate()
+        texts = origin.generate()
         if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
-            subject = f"the corpus {corpus.name!r}{defined_at(corpus.generate)}"
+            subject = f"the corpus {origin.name!r}{defined_at(origin.generate)}"
             problem = f"{subject} generated a {type(texts).__name__}"
-            raise PluginError(problem, "Its function returns a list of texts.")
+            raise PluginError(problem, "Its function must return a list of texts.")
     else:
-        source = ", ".join(f"{corpus.name}/{path}" for path in store.resolve(corpus).files)
-        texts = store.items(corpus)
+        source = ", ".join(f"{origin.name}/{path}" for path in store.resolve(origin).files)
+        texts = store.items(origin)
     texts = [text for text in texts if text.strip()]
     if strip:
         texts = [text.strip() for text in texts]
@@ -340,7 +347,8 @@ def naming_lines(corpus: Corpus, cards: Mapping[str, Card | GeneratedCorpus]) ->
     try:
         yield
     except UnreadableTextError as error:
-        if corpus.source == GENERATED:  # no file; whoever read a user's own texts knows their lines
+        # Not a file; the caller that read a user's own texts knows their lines.
+        if corpus.source == GENERATED:
             raise
         for part in _parts(corpus.name, cards):
             if part in cards:
@@ -352,9 +360,9 @@ def naming_lines(corpus: Corpus, cards: Mapping[str, Card | GeneratedCorpus]) ->
         raise
 
 
-def _line_of(text: str, corpus: _File) -> int:
+def _line_of(text: str, file: _File) -> int:
     """Return the number of the first line that equals a text or has it as a part; 0 if there is none."""
-    for number, line in read_strings(str(corpus.path), corpus.columns):
+    for number, line in read_strings(str(file.path), file.columns):
         line_and_parts = next(texts_of([line]))
         if text.strip() in line_and_parts:
             return number
@@ -402,8 +410,9 @@ def default_corpus(level: str, languages: Sequence[str], protocol: str) -> str:
     3). English comes first, so that both directions of a pair of languages have the same corpus. A language without a
     default corpus is a ``TuningError``.
     """
-    if (level, *languages, protocol) == ("wic", "en", "released"):
-        return "wic-sentences-20k"  # MirrorWiC's released code tunes on all of its file
+    if level == "wic" and [*languages] == ["en"] and protocol == "released":
+        # MirrorWiC's released code tunes on all of its file.
+        return "wic-sentences-20k"
     missing = [language for language in languages if (level, language) not in DEFAULT_CORPORA]
     if missing:
         quoted = ", ".join(map(repr, missing))
@@ -453,7 +462,7 @@ class Contamination:
 def find_contamination(
     texts: Mapping[str, Sequence[str]], corpus: Iterable[str]
 ) -> Contamination | None:
-    """Compare texts of items (by id) with the lines of a corpus and the parts of its lines; ``None`` without texts."""
+    """Compare the texts of items (by id) with the lines of a corpus and their parts; ``None`` if there are no items."""
     if not texts:
         return None
     corpus_texts = _normalised_texts(tuple(corpus))
@@ -480,9 +489,9 @@ def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDA
     import numpy as np
 
     texts_of_items = [dict.fromkeys(map(normalised, shared.get(item_id, ()))) for item_id in ids]
-    n_items_with = Counter(chain.from_iterable(texts_of_items))
+    n_items_of_texts = Counter(chain.from_iterable(texts_of_items))
     codes: dict[str, int] = {}
-    for text, n_items in n_items_with.items():
+    for text, n_items in n_items_of_texts.items():
         if 1 < n_items < len(ids):
             codes[text] = len(codes)
 

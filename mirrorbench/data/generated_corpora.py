@@ -14,16 +14,16 @@ N_BUCKETS = 10
 """Number of buckets of ``SIZE`` words: the paper splits the 100k most frequent words (Figure 8)."""
 # The paper gives no lengths of its random strings. These are the lengths of most of its 10k English words, and of four
 # fifths of its 10k sentences.
-SHORTEST = 3
+SHORTEST_STRING = 3
 """Fewest characters of a random string."""
-LONGEST = 12
+LONGEST_STRING = 12
 """Most characters of a random string."""
-WORDS = (5, 18)
+SENTENCE_WORDS = (5, 18)
 """Fewest and most words of a random sentence."""
-WORD = (2, 8)
+SENTENCE_WORD_CHARACTERS = (2, 8)
 """Fewest and most characters of a word in a random sentence."""
-LONGEST_LIST = 200_000
-"""Most words in each language's long list: a common size of vocabularies of static vectors."""
+LONG_LIST_WORDS = 200_000
+"""Most words in a language's long list: a common size of the vocabularies of static vectors."""
 LANGUAGES = ("ar", "de", "en", "es", "fi", "fr", "he", "hr", "it", "pl", "ru", "tr", "zh")
 """Languages of the long lists: languages of the papers' lexical tasks that wordfreq has."""
 _Draw = Callable[[], float]
@@ -32,11 +32,11 @@ _CHARACTERS = string.ascii_letters + string.digits
 
 def random_strings() -> list[str]:
     """Generate distinct random strings of English letters and digits (Mirror-BERT, Table 10, appendix C)."""
-    return _distinct(lambda draw: _random_word(draw, (SHORTEST, LONGEST)))
+    return _distinct(lambda draw: _random_word(draw, (SHORTEST_STRING, LONGEST_STRING)))
 
 
 def random_sentences() -> list[str]:
-    """Generate distinct random strings as long as sentences, of random words (Mirror-BERT, section 4.4).
+    """Generate distinct random strings as long as sentences, made of random words (Mirror-BERT, section 4.4).
 
     "We did a similar experiment on the sentence-level and observed similar trends."
     """
@@ -64,8 +64,8 @@ def _random_word(draw: _Draw, lengths: tuple[int, int]) -> str:
 
 
 def _random_sentence(draw: _Draw) -> str:
-    n_words = _random_integer(draw, WORDS)
-    return " ".join(_random_word(draw, WORD) for _ in range(n_words))
+    n_words = _random_integer(draw, SENTENCE_WORDS)
+    return " ".join(_random_word(draw, SENTENCE_WORD_CHARACTERS) for _ in range(n_words))
 
 
 def frequent_words(bucket: int) -> Sequence[str]:
@@ -79,7 +79,10 @@ def frequent_words(bucket: int) -> Sequence[str]:
 
 
 def top_words(language: str, n: int) -> Sequence[str]:
-    """Return the ``n`` most frequent words of a language, or all of wordfreq's best list."""
+    """Return the ``n`` most frequent words of a language, or all of wordfreq's best list if it has fewer.
+
+    ``DataUnavailableError`` if wordfreq is not installed.
+    """
     try:
         from wordfreq import top_n_list
     except ImportError as error:
@@ -106,7 +109,7 @@ def generated_corpora() -> Iterator[GeneratedCorpus]:
         title = f"English words from frequency rank {low}k to {high}k (wordfreq)"
         yield GeneratedCorpus(f"words-en-{low}-{high}k", title, partial(frequent_words, bucket))
     for language in LANGUAGES:
-        title = f"up to {LONGEST_LIST // 1000}k words of {language} by frequency (wordfreq)"
+        title = f"up to {LONG_LIST_WORDS // 1000}k words of {language} by frequency (wordfreq)"
         yield GeneratedCorpus(
-            f"frequent-words-{language}", title, partial(top_words, language, LONGEST_LIST)
+            f"frequent-words-{language}", title, partial(top_words, language, LONG_LIST_WORDS)
         )

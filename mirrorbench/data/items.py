@@ -169,7 +169,7 @@ def example_choice(options: Mapping[str, Any]) -> tuple[str, int]:
     choice = options.get("examples", "first")
     seed = options.get("seed", 0)
     if choice not in ("first", "random", "all"):
-        raise DataFormatError(f"examples={choice} is none of first, random, all")
+        raise DataFormatError(f"examples={choice} must be one of first, random, all")
     if seed and choice != "random":
-        raise DataFormatError(f"seed={seed} is for examples=random, and this is examples={choice}")
+        raise DataFormatError(f"seed={seed} needs examples=random; this is examples={choice}")
     return choice, seed

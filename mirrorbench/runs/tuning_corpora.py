@@ -74,7 +74,7 @@ class TuningCorpora:
         )
         corpus = self._lookups.once((name, size, sample, clean), reading)
         if fitted:
-            corpus = corpus.alone()
+            corpus = corpus.split_into_parts()
         has_parts = have_parts(corpus.texts)
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), has_parts)
         self.strings[ref] = corpus

@@ -133,7 +133,7 @@ def test_every_source_kind_is_read_from_cards(
         ({"variants": {"a": [{1: "x"}]}}, "must be words"),
         ({"options": {"split": "test"}}, "no file has the split 'test'"),
         ({"files": []}, "files: Expected `array` of length >= 1"),
-        ({"files": ["a.txt"]}, "there is no"),
+        ({"files": ["a.txt"]}, "does not exist"),
         ({"files": [*file(), *file()]}, "two files have the same path"),
         ({"files": file(sha="x")}, "unknown key 'sha'; did you mean 'sha256'"),
         ({"files": file(sha256="0" * 63)}, "is not 64 hex digits"),
@@ -357,7 +357,7 @@ def test_omitted_user_card_keys_have_defaults(own_card: Path) -> None:
     [
         ("../pets.tsv", r"'\.\./pets\.tsv' must be a plain relative path"),
         ("/etc/passwd", "'/etc/passwd' must be a plain relative path"),
-        ("none.tsv", r"files: there is no .*none\.tsv"),
+        ("none.tsv", r"files: .*none\.tsv does not exist"),
         (".hidden", r"'\.hidden' must not be hidden"),
     ],
 )

@@ -17,10 +17,10 @@ from mirrorbench.data.store import DataStore
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("hf:owner/toy", "names no split"),
-        ("hf:owner/toy@main/train", "'main', which is no commit"),
-        (f"{TOY}", "names no split"),
-        (f"{TOY}/../train", "names no split"),
+        ("hf:owner/toy", "does not name a split"),
+        ("hf:owner/toy@main/train", "'main', which is not a commit"),
+        (f"{TOY}", "does not name a split"),
+        (f"{TOY}/../train", "does not name a split"),
         (f"{TOY}/{'x' * 101}/train", "more than 100 characters"),
     ],
 )
@@ -39,5 +39,5 @@ def test_hub_card_and_corpus_share_stored_files(tmp_path: Path) -> None:
     assert (card.folder, card.files) == (other.folder, other.files)
     assert card.folder == "hub"
     path.write_text(CARD.replace("pairs/test", "pairs/test#one"))
-    with pytest.raises(DataFormatError, match="names the column among its options"):
+    with pytest.raises(DataFormatError, match="leave the column out here"):
         load_card(path)

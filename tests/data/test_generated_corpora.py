@@ -16,10 +16,10 @@ from mirrorbench.core.errors import DataUnavailableError
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.data.corpora import read_corpus
 from mirrorbench.data.generated_corpora import (
-    LONGEST,
-    SHORTEST,
-    WORD,
-    WORDS,
+    LONGEST_STRING,
+    SENTENCE_WORD_CHARACTERS,
+    SENTENCE_WORDS,
+    SHORTEST_STRING,
     frequent_words,
     random_sentences,
     random_strings,
@@ -31,7 +31,7 @@ from mirrorbench.runs.registry import load_plugins
 def test_random_strings_never_change() -> None:
     strings = random_strings()
     assert len(set(strings)) == 10_000
-    assert {min(map(len, strings)), max(map(len, strings))} == {SHORTEST, LONGEST}
+    assert {min(map(len, strings)), max(map(len, strings))} == {SHORTEST_STRING, LONGEST_STRING}
     checksum = hashlib.sha256("\n".join(strings).encode()).hexdigest()
     assert checksum == "e06ca84b4f8f36a6b7015be28ebf04dd001b2c32a5ebd2e687f4ae4522b17bf2"
 
@@ -51,7 +51,7 @@ def test_random_sentences_match_real_sentence_lengths(originals: Callable[..., D
     for texts, quantiles in ((sentences, [0, 1]), (real, [0.1, 0.9])):
         n_words = np.quantile([len(text.split()) for text in texts], quantiles, method="lower")
         n_letters = np.quantile([len(word) for text in texts for word in text.split()], quantiles)
-        assert (tuple(n_words), tuple(n_letters)) == (WORDS, WORD)
+        assert (tuple(n_words), tuple(n_letters)) == (SENTENCE_WORDS, SENTENCE_WORD_CHARACTERS)
 
 
 def test_generated_corpora_are_registered() -> None:

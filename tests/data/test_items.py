@@ -17,8 +17,8 @@ def test_first_example_is_the_default() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"examples": "last"}, "examples=last is none of first, random, all"),
-        ({"seed": 7}, "seed=7 is for examples=random"),
+        ({"examples": "last"}, "examples=last must be one of first, random, all"),
+        ({"seed": 7}, "seed=7 needs examples=random"),
     ],
 )
 def test_unknown_choice_of_examples_is_refused(options: dict[str, object], message: str) -> None:

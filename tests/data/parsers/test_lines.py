@@ -40,7 +40,7 @@ def test_hub_corpus_column_must_exist_and_hold_text(stored: DataStore) -> None:
     assert caught.value.hint == "It has: text, n"
     with pytest.raises(DataFormatError, match=r"column 'n' holds '1', which is no text"):
         read_corpus(f"{TOY}/train#n", stored, {})
-    with pytest.raises(UsageError, match="names no column") as usage:
+    with pytest.raises(UsageError, match="needs a column") as usage:
         read_corpus(f"{TOY}/train", stored, {})
     assert f"{TOY}/train#text" in usage.value.hint
 
