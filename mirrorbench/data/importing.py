@@ -80,7 +80,7 @@ def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> 
     """
     if not folder.is_dir():
         raise UsageError(f"Cannot import from {folder}: there is no such folder.")
-    # Paths are compared from the folder's name on, and "." has none.
+    # Names of files begin with the folder's own name, which "." does not have.
     folder = folder.resolve()
     with tempfile.TemporaryDirectory(prefix="mirrorbench-import-") as staging:
         importer = _Importer(store, cards.values(), Path(staging))
@@ -99,11 +99,11 @@ _Place = tuple[str, str]
 
 
 class _Candidate(NamedTuple):
-    """A file that may be a card's: the path of its content, its checksum, and its name in messages."""
+    """A file that may belong to a card: the path of its content, its checksum, and its name in messages."""
 
     path: Path
     sha256: str
-    name: str
+    display_name: str
 
 
 class _Importer:
@@ -116,7 +116,8 @@ class _Importer:
         # Files without a published checksum, by place in the store and by their own checksum.
         self._candidates: dict[_Place, dict[str, _Candidate]] = {}
         self._problems: list[str] = []
-        self._refusals: dict[str, str] = {}  # messages by the name of the candidate
+        # Messages by the display name of the candidate.
+        self._refusals: dict[str, str] = {}
 
         self._sizes: set[int] = set()
         self._archive_checksums: set[str] = set()
@@ -127,6 +128,7 @@ class _Importer:
                 self._index(card, file)
 
     def _index(self, card: Card, file: DataFile) -> None:
+        """Remember by what a file is recognised: size and checksum, or paths if the checksum is not published."""
         for source in file.sources:
             if isinstance(source, ArchiveSource):
                 self._archive_checksums.add(source.sha256)
@@ -143,9 +145,9 @@ class _Importer:
         return (*self._problems, *self._refusals.values())
 
     def examine(self, path: Path, name: str) -> None:
-        """Take a file if it may be a card's, and likewise the members of an archive.
+        """Take a file if it may belong to a card, and likewise the members of an archive.
 
-        ``name`` is the file's path, from the name of the imported folder on.
+        ``name`` is the path of the file, which begins with the name of the imported folder.
         """
         size = path.stat().st_size
         if size in self._sizes or self._places(name):
@@ -153,7 +155,7 @@ class _Importer:
         if path.name.lower().endswith(ARCHIVES):
             if size > ARCHIVE_LIMIT and sha256_of(path) not in self._archive_checksums:
                 self._problems.append(
-                    f"{path}: not looked into, it is larger than {ARCHIVE_LIMIT >> 20} MiB"
+                    f"{path}: not searched, because it is larger than {ARCHIVE_LIMIT >> 20} MiB"
                 )
                 return
             try:
@@ -167,7 +169,7 @@ class _Importer:
                 is_named = bool(self._places(name))
                 if not is_named and size not in self._sizes:
                     continue
-                # Not under the member's own name, which may be ".", ".." or too long; parsers look for .gz alone.
+                # The member's own name may be ".", ".." or too long. Parsers need only its ending .gz.
                 suffix = ".gz" if name.endswith(".gz") else ""
                 copy = Path(tempfile.mkdtemp(dir=self._staging)) / f"member{suffix}"
                 with copy.open("wb") as sink:
@@ -178,20 +180,20 @@ class _Importer:
                     copy.unlink()
 
     def _places(self, name: str) -> set[_Place]:
-        """Return the places in the store of files without a published checksum whose path ``name`` ends in."""
+        """Return the places in the store of the files without a published checksum whose path ends ``name``."""
         parts = name.lower().split("/")
         places: set[_Place] = set()
         for start in range(len(parts)):
             places |= self._by_path.get("/".join(parts[start:]), set())
         return places
 
-    def _take(self, path: Path, name: str, shown: str) -> None:
-        """Copy a file to the store if its checksum is published; otherwise remember it as a candidate, by its path.
+    def _take(self, path: Path, name: str, display_name: str) -> None:
+        """Copy a file to the store if its checksum is published; otherwise remember it as a candidate by its ``name``.
 
-        ``shown`` is its name in messages.
+        ``display_name`` is its name in messages.
         """
-        candidate = _Candidate(path, sha256_of(path), shown)
-        files = self._by_sha256.get(candidate.sha256)  # whatever the file's name
+        candidate = _Candidate(path, sha256_of(path), display_name)
+        files = self._by_sha256.get(candidate.sha256)
         if files:
             for card, file in files:
                 if self._store.state(card, file) == "missing":
@@ -203,7 +205,7 @@ class _Importer:
     def _copy(self, card: Card, file: DataFile, candidate: _Candidate) -> None:
         with writing(self._store.root / card.folder / file.path) as sink:
             sink.writelines(pieces(candidate.path))
-        self._store.adopt(card, file, candidate.sha256, candidate.name)
+        self._store.adopt(card, file, candidate.sha256, candidate.display_name)
         self.imported.add((card.folder, file.path))
 
     def adopt_candidates(self, card: Card) -> None:
@@ -231,24 +233,27 @@ class _Importer:
     def _adopt(
         self, card: Card, stored: dict[str, Path], files: dict[DataFile, _Candidate]
     ) -> bool:
-        """Copy files if the card's parser reads them together with the ``stored`` ones, and add them to these."""
+        """Return whether the card's parser reads files together with the ``stored`` ones.
+
+        If it does, copy the files to the store and add them to ``stored``; otherwise remember why it does not.
+        """
         paths = stored | {file.path: candidate.path for file, candidate in files.items()}
         try:
             n_items = self._store.count_items(card, paths)
-            published = [file.rows for file in card.files if file.path in paths]
-            if all(published) and n_items != sum(published):
-                raise DataFormatError(f"{n_items} items, not the published {sum(published)}")
+            # 0: the number of items is not published.
+            published_rows = [file.rows for file in card.files if file.path in paths]
+            if all(published_rows) and n_items != sum(published_rows):
+                raise DataFormatError(f"{n_items} items, not the published {sum(published_rows)}")
         except MirrorbenchError as error:
             for file, candidate in files.items():
                 # Name the user's file, not a temporary copy of an archive's member, and only once.
-                reason = error.message.replace(str(candidate.path), candidate.name)
-                reason = reason.removeprefix(f"{candidate.name}: ")
-                self._refusals[candidate.name] = (
-                    f"{candidate.name}: not taken as {file.path} of {card.name}: {reason}"
-                )
+                name = candidate.display_name
+                reason = error.message.replace(str(candidate.path), name)
+                reason = reason.removeprefix(f"{name}: ")
+                self._refusals[name] = f"{name}: not taken as {file.path} of {card.name}: {reason}"
             return False
         for file, candidate in files.items():
-            self._refusals.pop(candidate.name, None)
+            self._refusals.pop(candidate.display_name, None)
             self._copy(card, file, candidate)
             stored[file.path] = candidate.path
         return True

@@ -43,7 +43,7 @@ _HEADERS = {
     "User-Agent": "mirrorbench (https://pypi.org/project/mirrorbench/)",
     "Accept-Encoding": "identity",
 }
-# Beginnings of the names of Arrow's types that JSON has.
+# Beginnings of the names of those of Arrow's types that JSON has too.
 _JSON_TYPES = ("string", "large_string", "bool", "int", "uint", "float")
 
 
@@ -80,7 +80,7 @@ def fetching(parent: Path) -> Iterator[Fetcher]:
 
 
 class Fetcher:
-    """Fetches the files of one command; it downloads each archive once, and tries no unreachable host again."""
+    """Fetches the files of one command; downloads each archive only once, and asks an unreachable host only once."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -113,7 +113,7 @@ class Fetcher:
         return None, failures
 
     def _get(self, source: Source, file: DataFile) -> Path:
-        """Return the path of a file in place, or of a temporary copy from its source."""
+        """Return the path of a file of the package or beside its card, or of a temporary copy from another source."""
         if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
                 raise DataUnavailableError("the file is not there")
@@ -135,6 +135,7 @@ class Fetcher:
         return self._download(source.describe(), file.sha256, limit)
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:
+        """Return the path of a downloaded file; a wrong checksum (if one is given) is a ``DataUnavailableError``."""
         host = urlsplit(url).netloc
         if host in self.unreachable:
             raise DataUnavailableError(f"not asked again: {host} cannot be reached")
@@ -146,13 +147,13 @@ class Fetcher:
             chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS
         )
 
-        def download(url: str, output_file: str, registry: Any) -> None:
+        def download(url: str, output_file: str, downloads: Any) -> None:
             with open(output_file, "wb") as sink:
-                downloader(url, _LimitedWriter(sink, limit), registry)
+                downloader(url, _LimitedWriter(sink, limit), downloads)
 
         name = hashlib.sha256(url.encode()).hexdigest()
         checksum = f"sha256:{sha256}" if sha256 else None
-        registry = pooch.create(
+        downloads = pooch.create(
             self._folder,
             base_url="",
             registry={name: checksum},
@@ -160,7 +161,7 @@ class Fetcher:
             retry_if_failed=1,
         )
         try:
-            return Path(registry.fetch(name, downloader=download))
+            return Path(downloads.fetch(name, downloader=download))
         except (requests.ConnectionError, requests.Timeout) as error:
             self.unreachable[host] = None
             raise DataUnavailableError(
@@ -179,6 +180,10 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     """Write the columns of a split that hold strings, numbers, booleans or class labels as JSON lines.
 
     The library ``datasets`` keeps a copy of the data set in ``HF_HOME``.
+
+    Raises:
+        DataUnavailableError: the library is not installed, or cannot load the split.
+        DataFormatError: the split has no such column.
     """
     try:
         import datasets
@@ -190,7 +195,7 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
     if os.path.isdir(source.repo):
         # The library would read that folder and ignore the revision.
         raise DataUnavailableError(
-            f"a folder {source.repo} lies here, which the library would read instead"
+            f"there is a folder {source.repo} here, which the library datasets would read instead"
         )
     had_progress_bars = datasets.is_progress_bar_enabled()
     datasets.disable_progress_bars()
@@ -214,7 +219,9 @@ def write_split(source: DatasetSource, write: Callable[[bytes], object]) -> None
         if is_label or (is_value and str(feature.dtype).startswith(_JSON_TYPES)):
             columns.append(name)
     if not columns:
-        raise DataFormatError(f"no column of texts or numbers, but {', '.join(rows.features)}")
+        raise DataFormatError(
+            f"it has no column of texts or numbers, only {', '.join(rows.features)}"
+        )
     for row in rows.select_columns(columns):
         write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
 

@@ -39,7 +39,7 @@ from mirrorbench.storage.files import writing
 
 FileState = Literal["present", "missing", "altered"]
 UNVERIFIED = "unverified"
-"""Prefix, in the data identity, of a checksum recorded at the first fetch; alone before the first fetch."""
+"""In the data identity, the prefix of a checksum recorded at the first fetch; the whole identity before that fetch."""
 
 _logger = logging.getLogger(__name__)
 
@@ -82,7 +82,8 @@ class DataStore:
         self.offline = offline
         self.parsers = parsers or builtin_parsers()
         self._records: dict[str, dict[str, FileRecord]] = {}
-        self._not_found: set[Path] = set()  # optional files that no source had: tried once per run
+        # Optional files that no source has; each is tried only once.
+        self._not_found: set[Path] = set()
         self._resolved: dict[str, tuple[Card, ResolvedData]] = {}
 
     def resolve(self, card: Card) -> ResolvedData:
@@ -99,13 +100,13 @@ class DataStore:
         if data is not None:
             return data
         originals = card.files_of(card.split)
-        if not self._complete(card, originals) and not self._only_copy(card):
+        if not self._is_complete(card, originals) and not self._uses_copy(card):
             self.fetch(card, card.split)
 
         files = originals
         parser = card.parser
         options = dict(card.options)
-        if card.converted and self._only_copy(card):
+        if card.converted and self._uses_copy(card):
             _logger.warning(
                 "%s: scored on a converted copy (%s), not the originals.",
                 card.name,
@@ -146,16 +147,16 @@ class DataStore:
     def checksums(self, card: Card) -> dict[str, str]:
         """Return the identity of the data that the card scores, without reading them: see ``ResolvedData.checksums``.
 
-        A file without a published checksum has ``unverified:`` and the checksum of its first fetch, and before that
-        fetch ``unverified`` only. Therefore take the identity of a result after ``resolve``.
+        A file without a published checksum has ``unverified:`` and the checksum of its first fetch, or only
+        ``unverified`` before that fetch. Therefore take the identity of a result after ``resolve``.
         """
         data = self._resolved_data(card)
         if data is not None:
             return dict(data.checksums)
-        if card.converted and self._only_copy(card):
-            return {card.converted.identity: self._recorded(card, card.converted.file)}
+        if card.converted and self._uses_copy(card):
+            return {card.converted.identity: self._unverified_identity(card, card.converted.file)}
         files = self._without_missing_optional(card, card.files_of(card.split))
-        return {file.path: file.sha256 or self._recorded(card, file) for file in files}
+        return {file.path: file.sha256 or self._unverified_identity(card, file) for file in files}
 
     def fetch(self, card: Card, split: str | None = None, force: bool = False) -> dict[str, Path]:
         """Fetch missing files, or the converted copy if no source can be reached; return the verified files by path.
@@ -166,7 +167,7 @@ class DataStore:
             DataUnavailableError: files are missing and cannot be fetched, or the store is ``offline``.
             DataIntegrityError: a file is truncated or altered.
         """
-        self._forget(card)
+        self._forget_resolved(card)
         files = card.files_of(split)
         if force:
             for file in files:
@@ -179,12 +180,12 @@ class DataStore:
                 raise
             try:
                 return self._collect(card, (card.converted.file,))
-            except DataUnavailableError as second:
-                message = f"{error.message}\nThe converted copy is not available either:\n{second.message}"
-                lacks = (*error.lacks, *second.lacks)
+            except DataUnavailableError as copy_error:
+                message = f"{error.message}\nThe converted copy is not available either:\n{copy_error.message}"
+                lacks = (*error.lacks, *copy_error.lacks)
                 hosts = dict.fromkeys(host for lack in lacks for host in lack.hosts)
                 lack = Lack("data", card.name, tuple(hosts))
-                raise DataUnavailableError(message, error.hint, (lack,)) from second
+                raise DataUnavailableError(message, error.hint, (lack,)) from copy_error
 
     def status(self, card: Card) -> dict[str, FileState]:
         """Return the state of each original file by path; only changed files are hashed."""
@@ -200,7 +201,7 @@ class DataStore:
 
     def verify(self, card: Card) -> dict[str, FileState]:
         """Hash every original file again, and return the states as ``status`` does."""
-        self._forget(card)
+        self._forget_resolved(card)
         records = self._records_of(card)
         for path, record in records.items():
             # No file has this time, so every file counts as changed.
@@ -224,7 +225,7 @@ class DataStore:
                 return "altered"
             source = record.source if record else ""
             record = FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source)
-            self._remember(card, file, record)
+            self._save_record(card, file, record)
         if file.sha256 and file.sha256 != record.sha256:
             return "altered"
         return "present"
@@ -232,7 +233,7 @@ class DataStore:
     def adopt(self, card: Card, file: DataFile, sha256: str, source: str) -> None:
         """Record the checksum and the source of a file that was written to ``root/folder/path``."""
         stat = (self.root / card.folder / file.path).stat()
-        self._remember(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
+        self._save_record(card, file, FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source))
 
     def set_aside(self, card: Card, file: DataFile) -> None:
         """Rename a stored file to ``NAME.altered`` (``.altered2`` ...), so that another can replace it."""
@@ -248,7 +249,7 @@ class DataStore:
             raise StorageError(
                 f"Cannot rename {path} to {backup.name}: {error.strerror}."
             ) from error
-        self._remember(card, file, None)
+        self._save_record(card, file, None)
 
     def _location(self, card: Card, file: DataFile) -> Path:
         """Return the path of a file in the store, or in the package or the card's folder if it is not stored."""
@@ -265,7 +266,7 @@ class DataStore:
         for file in files:
             state = self.state(card, file)
             if state == "altered":
-                raise self._altered(card, file)
+                raise self._altered_error(card, file)
             if state == "missing":
                 missing.append(file)
         if missing:
@@ -299,12 +300,13 @@ class DataStore:
                 else:
                     raise unavailable(card, files[index:], failures, fetcher.unreachable)
         if sources_to_check:
-            self._check(card, sources_to_check)
+            self._check_fetched(card, sources_to_check)
 
-    def _check(self, card: Card, sources: dict[Path, str]) -> None:
-        """Check that the parser reads what was fetched without a published checksum, and otherwise delete it.
+    def _check_fetched(self, card: Card, sources: dict[Path, str]) -> None:
+        """Check that the parser reads what was fetched without a published checksum.
 
-        ``sources`` maps the fetched files to the sources that they came from.
+        Otherwise delete those files and raise a ``DataUnavailableError``. ``sources`` maps the files to the sources that
+        they came from.
         """
         try:
             self.count_items(card, self.present(card))
@@ -314,7 +316,7 @@ class DataStore:
                 path = self.root / card.folder / file.path
                 if path in sources:
                     path.unlink()
-                    self._remember(card, file, None)
+                    self._save_record(card, file, None)
                     # The deleted file must not be named: name its source instead.
                     problem = problem.replace(str(path), sources[path])
             message = f"What was fetched is not the data of {card.name!r} ({card.title}): {problem}"
@@ -323,23 +325,24 @@ class DataStore:
             ) from None
 
     def _without_missing_optional(self, card: Card, files: tuple[DataFile, ...]) -> list[DataFile]:
+        """Return the files except optional ones that are missing."""
         return [file for file in files if not file.optional or self.state(card, file) != "missing"]
 
-    def _complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
+    def _is_complete(self, card: Card, files: tuple[DataFile, ...]) -> bool:
         """Return whether no required file is missing."""
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
-    def _only_copy(self, card: Card) -> bool:
-        """Return whether the converted copy is present and the originals are not complete."""
-        if card.converted is None or self._complete(card, card.files_of(card.split)):
+    def _uses_copy(self, card: Card) -> bool:
+        """Return whether the converted copy is used: it is present, and the originals are not complete."""
+        if card.converted is None or self._is_complete(card, card.files_of(card.split)):
             return False
-        return self._complete(card, (card.converted.file,))
+        return self._is_complete(card, (card.converted.file,))
 
-    def _altered(self, card: Card, file: DataFile) -> DataIntegrityError:
+    def _altered_error(self, card: Card, file: DataFile) -> DataIntegrityError:
         """Return the error for a file whose size or checksum is not that of the card."""
         path = self._location(card, file)
-        expected_sha256 = file.sha256 or self._recorded(card, file).removeprefix(f"{UNVERIFIED}:")
-        expected = f"sha256 {expected_sha256}"
+        recorded_sha256 = self._unverified_identity(card, file).removeprefix(f"{UNVERIFIED}:")
+        expected = f"sha256 {file.sha256 or recorded_sha256}"
         if file.size is not None:
             expected = f"{file.size} bytes, {expected}"
         found = f"{path.stat().st_size} bytes, sha256 {sha256_of(path)}"
@@ -354,7 +357,7 @@ class DataStore:
         )
         return DataIntegrityError(message, hint)
 
-    def _recorded(self, card: Card, file: DataFile) -> str:
+    def _unverified_identity(self, card: Card, file: DataFile) -> str:
         """Return the data identity of a file without a published checksum."""
         record = self._records_of(card).get(file.path)
         return f"{UNVERIFIED}:{record.sha256}" if record else UNVERIFIED
@@ -367,7 +370,7 @@ class DataStore:
                 return data
         return None
 
-    def _forget(self, card: Card) -> None:
+    def _forget_resolved(self, card: Card) -> None:
         """Drop the resolved data of this card and of those that share its folder."""
         for name, (resolved_card, _) in list(self._resolved.items()):
             if resolved_card.folder == card.folder:
@@ -384,9 +387,9 @@ class DataStore:
             self._records[card.folder] = records
         return self._records[card.folder]
 
-    def _remember(self, card: Card, file: DataFile, record: FileRecord | None) -> None:
-        """Save a file's record, or delete it (``None``); it is no error if the store cannot be written."""
-        self._forget(card)
+    def _save_record(self, card: Card, file: DataFile, record: FileRecord | None) -> None:
+        """Save a file's record, or delete it (``None``). A store that cannot be written is not an error."""
+        self._forget_resolved(card)
         records = self._records_of(card)
         records.pop(file.path, None)
         if record is not None:

@@ -232,7 +232,7 @@ def test_local_folder_does_not_replace_hub_dataset(
     (tmp_path / "owner" / "toy").mkdir(parents=True)
     (tmp_path / "owner" / "toy" / "train.jsonl").write_text('{"text": "another"}\n')
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataUnavailableError, match="a folder owner/toy lies here"):
+    with pytest.raises(DataUnavailableError, match="there is a folder owner/toy here"):
         read_corpus(f"{TOY}/train#text", DataStore(tmp_path / "data"), {})
 
 

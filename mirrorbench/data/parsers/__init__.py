@@ -71,18 +71,18 @@ def builtin_parsers() -> Registry[Parser]:
 def parse(
     parser: Entry[Parser], files: Mapping[str, Path], options: Mapping[str, Any]
 ) -> list[Any]:
-    """Parse files to items, in file order; an invalid or empty file, or no item, is a ``DataFormatError``."""
+    """Parse files to items, in file order; an invalid or empty file, or one without items, is a ``DataFormatError``."""
     for path in files.values():
         if _is_empty(path):
             raise DataFormatError(f"{path} is empty.")
     items: list[Any] = call(parser, list, parser.value, files, options)
     if not items:
-        raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items in it.")
+        raise DataFormatError(f"{', '.join(map(str, files.values()))}: no items were read.")
     return items
 
 
 def _is_empty(path: Path) -> bool:
-    """Return whether a file has no content but a byte order mark, which some editors write."""
+    """Return whether a file has no content except perhaps a byte order mark, which some editors write."""
     if not path.is_file() or path.stat().st_size > len(BOM_UTF8):
         return False
     return path.read_bytes() in (b"", BOM_UTF8)

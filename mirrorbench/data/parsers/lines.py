@@ -1,4 +1,4 @@
-"""Strings of text files or JSON lines, as corpora have them."""
+"""Strings of corpora, from text files or JSON lines."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from mirrorbench.data.readers.text import read_lines
 
 
 def parse_lines(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[str]:
-    """Parse files to non-blank strings; options: ``separator``, ``column``, ``skip``, ``take`` (of each file).
+    """Parse files to non-blank strings; options: ``separator``, ``column``, ``skip``, ``take``.
 
-    ``column`` is an index from 0 into a line split at the separator, or a name: with a separator a heading of the first
-    line, otherwise a key of JSON lines. A list of columns makes several strings of a line.
+    ``column`` is an index from 0 into a line split at the separator (default: a tab), or a name: with a separator it is
+    a heading in the first line, otherwise a key of JSON lines. With a list of columns, a line gives several strings.
+    ``skip`` and ``take`` are the numbers of lines to skip and of strings to take, in each file.
     """
     unknown = set(options) - {"separator", "column", "skip", "take"}
     if unknown:
@@ -44,18 +45,18 @@ def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
 def _splitter(
     options: Mapping[str, Any], where: str, first_line: str
 ) -> Callable[[str, str], list[str]]:
-    """Return the function from a line and its position, for messages, to the strings of the option ``column``.
+    """Return the function that takes a line and its place (for messages) and returns the strings of ``column``.
 
-    ``where`` is the position of the first line.
+    ``where`` is the place of the first line.
     """
     columns = options["column"]
     if not isinstance(columns, list) or not columns:
         columns = [columns]
-    have_names = all(isinstance(column, str) for column in columns)
-    if have_names and "separator" not in options:
+    are_names = all(isinstance(column, str) for column in columns)
+    if are_names and "separator" not in options:
         return partial(_json_values, columns=columns)
     separator = text_option({"separator": "\t", **options}, "separator")
-    if have_names:
+    if are_names:
         names = first_line.split(separator)
         for column in columns:
             if column not in names:
@@ -89,7 +90,7 @@ def _json_values(text: str, where: str, columns: Sequence[str]) -> list[str]:
             value = ""
         if not isinstance(value, str) or not is_text(value):
             raise DataFormatError(
-                f"{where}: column {column!r} holds {shown(repr(value))}, which is no text."
+                f"{where}: column {column!r} holds {shown(repr(value))}, which is not a text."
             )
         values.append(" ".join(value.splitlines()))
     return values

@@ -24,7 +24,7 @@ _Mark = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The options of ``parse_table``, and those of a card that are not the parser's."""
+    """The options of ``parse_table``, and others of a card."""
 
     format: Literal["tsv", "csv", "jsonl"]
     columns: dict[str, str | int]
@@ -33,7 +33,7 @@ class _Options(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     marks: tuple[_Mark, _Mark] | None = None
     header: bool = False
     rows: int | None = None
-    # Not of the parser.
+    # Not used by the parser.
     split: Any = None
     corpus: Any = None
     max_length: Any = None
@@ -78,14 +78,16 @@ def parse_table(
 
             ``rows``: the required number of rows per file (by default not checked).
     """
-    table = _parse_options(options)
+    table_options = _parse_options(options)
     pairs = []
     ids = Ids()
     for name, path in files.items():
         stem = PurePosixPath(name).name.split(".")[0]
-        pairs_of_file = [_pair(row, table, stem) for row in _rows(path, table, ids)]
-        if table.rows is not None and len(pairs_of_file) != table.rows:
-            raise DataFormatError(f"{path}: {len(pairs_of_file)} rows instead of {table.rows}.")
+        pairs_of_file = [_pair(row, table_options, stem) for row in _rows(path, table_options, ids)]
+        if table_options.rows is not None and len(pairs_of_file) != table_options.rows:
+            raise DataFormatError(
+                f"{path}: {len(pairs_of_file)} rows instead of {table_options.rows}."
+            )
         pairs += pairs_of_file
     return pairs
 
@@ -105,62 +107,62 @@ def _as_text(value: Any) -> str:
     return str(value).lower()
 
 
-def _rows(path: Path, table: _Options, ids: Ids) -> list[TableRow]:
-    if table.format == "jsonl":
+def _rows(path: Path, options: _Options, ids: Ids) -> list[TableRow]:
+    if options.format == "jsonl":
         return list(json_rows(path, ids))
-    separator = "," if table.format == "csv" else "\t"
-    if table.header:
-        names = [str(column) for column in dict.fromkeys(table.columns.values())]
+    separator = "," if options.format == "csv" else "\t"
+    if options.header:
+        names = [str(column) for column in dict.fromkeys(options.columns.values())]
         columns = Columns(names, header="order", separator=separator)
     else:
         columns = Columns((), separator=separator)
     return columns.read(path, ids)
 
 
-def _pair(row: TableRow, table: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
+def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
     """Return the item of a row; ``stem`` is the name of its file without endings."""
     values = dict(row.values)
-    for role, column in table.columns.items():
+    for role, column in options.columns.items():
         value = row.values.get(column)
-        if _has_text_form(value, role, table):
+        if _is_read_as_text(value, role, options):
             values[column] = _as_text(value)
         elif not isinstance(value, str) or not is_text(value):
-            raise row.error(f"column {column!r} is missing, or no text")
+            raise row.error(f"column {column!r} is missing or not a text")
     row = replace(row, values=values)
-    texts = {role: row.text(column) for role, column in table.columns.items()}
-    identity = row.unique(texts.get("id", f"{stem}/{row.line}"))
+    texts = {role: row.text(column) for role, column in options.columns.items()}
+    pair_id = row.unique(texts.get("id", f"{stem}/{row.line}"))
     label = None
-    if table.labels:
-        label = row.label(table.columns["gold"], table.labels)
-    if table.scale:
-        gold = row.number(table.columns["gold"], table.scale)
+    if options.scale:
+        gold = row.number(options.columns["gold"], options.scale)
     else:
+        label = row.label(options.columns["gold"], options.labels)
+        # A secret label (``None``) is only one of words in context, which have no gold value.
         gold = float(label or 0)
-    if table.marks is None:
-        return Pair(identity, texts["left"], texts["right"], gold, texts.get("subset", ""))
-    left = _marked(row, texts["left"], table.marks)
-    right = _marked(row, texts["right"], table.marks)
-    if not table.labels:
-        return RatedContexts(identity, left, right, gold)
+    if options.marks is None:
+        return Pair(pair_id, texts["left"], texts["right"], gold, texts.get("subset", ""))
+    left = _marked(row, texts["left"], options.marks)
+    right = _marked(row, texts["right"], options.marks)
+    if not options.labels:
+        return RatedContexts(pair_id, left, right, gold)
     split = texts.get("split", stem)
     if split not in _SPLITS:
         raise row.error(
             f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}"
         )
-    return ContextPair(identity, left, right, label, _SPLITS[split])
+    return ContextPair(pair_id, left, right, label, _SPLITS[split])
 
 
-def _has_text_form(value: Any, role: str, table: _Options) -> bool:
-    """Return whether a JSON value stands for a text: a number as gold value or id, true or false as a label."""
+def _is_read_as_text(value: Any, role: str, options: _Options) -> bool:
+    """Return whether a JSON value is to be read as text: a number as gold value or id, true or false as a label."""
     if isinstance(value, bool):
-        return role == "gold" and bool(table.labels)
+        return role == "gold" and bool(options.labels)
     if role == "gold":
         return isinstance(value, int | float)
     return role == "id" and isinstance(value, int)
 
 
 def _marked(row: TableRow, marked: str, marks: tuple[str, str]) -> TextInput:
-    """Return a text without its marks, whose target is what they enclosed, without white space at its ends."""
+    """Return a text without its marks; its target is what they enclosed, without white space at both ends."""
     text, marked_spans = unmark(marked, *marks)
     spans = []
     for marked_start, marked_end in marked_spans:

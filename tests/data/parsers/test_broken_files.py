@@ -38,8 +38,8 @@ CHANGES = [
         ("table-jsonl", "1.5", g, "line 1")
         for g in ("NaN", "Infinity", "true", "null", "[]", '"nan"', "6")
     ),
-    ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are no pair"),
-    ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are no pair"),
+    ("usim", "\t1.5\tbright.a 12", "\t1.6\tbright.a 12", "lines 1 and 2: they are not a pair"),
+    ("usim", "bright.a 12", "dim.a 12", "lines 1 and 2: they are not a pair"),
     ("usim", "\t2\t", "\t4\t", "line 1: there is no word 4"),
     ("usim", "bright light\t0\t1.5\tbright.a 12\n", "", "odd number of lines"),
     ("cosimlex", "stdev1\t", "", "the header is not"),
@@ -92,13 +92,13 @@ CHANGES = [
         "wsd",
         '<wf lemma="the" pos="DET">The</wf>',
         "<wf><instance/></wf>",
-        "not right below a sentence",
+        "not directly inside a sentence",
     ),
     (
         "wsd",
         "dog n 1 0 1 0 00000000",
         "dog n x 0 1 0 00000000",
-        r"index\.noun: the line of 'dog' is no entry",
+        r"index\.noun: the line of 'dog' is not an entry",
     ),
     (
         "wsd",

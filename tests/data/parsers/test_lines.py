@@ -38,7 +38,7 @@ def test_hub_corpus_column_must_exist_and_hold_text(stored: DataStore) -> None:
     with pytest.raises(DataFormatError, match=r"line 1: there is no column 'txt'") as caught:
         read_corpus(f"{TOY}/train#txt", stored, {})
     assert caught.value.hint == "It has: text, n"
-    with pytest.raises(DataFormatError, match=r"column 'n' holds '1', which is no text"):
+    with pytest.raises(DataFormatError, match=r"column 'n' holds '1', which is not a text"):
         read_corpus(f"{TOY}/train#n", stored, {})
     with pytest.raises(UsageError, match="needs a column") as usage:
         read_corpus(f"{TOY}/train", stored, {})

@@ -111,16 +111,16 @@ def _second_context(
     """Return the second context of an item of WiC-TSV, as ``parse_wic_tsv`` describes."""
     is_released = options.get("protocol") == RELEASED
     if is_released and not options.get("of_target"):
-        listed = " ".join(hypernyms.split())
-        texts = {1: definition, 2: listed, 3: f"{definition}||{listed}"}
+        hypernym_list = " ".join(hypernyms.split())
+        texts = {1: definition, 2: hypernym_list, 3: f"{definition}||{hypernym_list}"}
         return TextInput(texts[subtask])
     if is_released:
-        listed = ",".join(hypernyms.split())
+        hypernym_list = ",".join(hypernyms.split())
     else:
-        listed = ", ".join(hypernyms.replace("_", " ").split("\t"))
-    if subtask == 3 and not listed:
+        hypernym_list = ", ".join(hypernyms.replace("_", " ").split("\t"))
+    if subtask == 3 and not hypernym_list:
         subtask = 1
-    text = STATEMENTS[subtask].format(target=target, definition=definition, hypernyms=listed)
+    text = STATEMENTS[subtask].format(target=target, definition=definition, hypernyms=hypernym_list)
     return TextInput(text.rstrip(), ((0, len(target)),))
 
 
@@ -193,13 +193,13 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
             second_lemma, second_number = _lemma_and_number(second)
             if first.values["rating"] != second.values["rating"] or lemma != second_lemma:
                 raise DataFormatError(
-                    f"{path}, lines {first.line} and {second.line}: they are no pair."
+                    f"{path}, lines {first.line} and {second.line}: they are not a pair."
                 )
             left = _nth_word(first, "context", first.values["index"])
             right = _nth_word(second, "context", second.values["index"])
-            identity = first.unique(f"{lemma}/{first_number}-{second_number}")
+            pair_id = first.unique(f"{lemma}/{first_number}-{second_number}")
             rating = first.number("rating", (1, 5))
-            pairs.append(RatedContexts(identity, left, right, rating))
+            pairs.append(RatedContexts(pair_id, left, right, rating))
     return _under_protocol(pairs, options)
 
 
@@ -240,10 +240,10 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
     is_released = options.get("protocol") == RELEASED
     changes = []
     for row in Columns(_COSIMLEX_COLUMNS, header="exact").read_all(files):
-        identity = row.unique(str(row.line - 1))
+        pair_id = row.unique(str(row.line - 1))
         first = _cosimlex_context(row, "1", is_released)
         second = _cosimlex_context(row, "2", is_released)
-        changes.append(ContextChange(identity, first, second))
+        changes.append(ContextChange(pair_id, first, second))
     return changes
 
 
@@ -304,12 +304,12 @@ def _under_protocol(pairs: list[_Pair], options: Mapping[str, Any]) -> list[_Pai
     ]
 
 
-def _without_brackets(item: TextInput) -> TextInput:
-    """Return an input without square brackets, which are removed from its target too."""
-    # At each position, the number of characters before it that stay.
-    positions = [0, *accumulate(character not in "[]" for character in item.text)]
-    spans = tuple((positions[start], positions[end]) for start, end in item.spans)
-    return replace(item, text=_unbracketed(item.text), spans=spans)
+def _without_brackets(text_input: TextInput) -> TextInput:
+    """Return a text without square brackets, which are removed from its target too."""
+    # At each position, the number of characters before it that are not removed.
+    positions = [0, *accumulate(character not in "[]" for character in text_input.text)]
+    spans = tuple((positions[start], positions[end]) for start, end in text_input.spans)
+    return replace(text_input, text=_unbracketed(text_input.text), spans=spans)
 
 
 def _unbracketed(text: str) -> str:
@@ -328,13 +328,13 @@ def _nth_word(row: TableRow, column: str, index: str) -> TextInput:
     return TextInput(text, ((start, start + len(words[number])),))
 
 
-def _between(row: TableRow, column: str, first: str, last: str) -> TextInput:
-    """Return the word between two character positions of a text; ``first`` and ``last`` are their columns."""
+def _between(row: TableRow, column: str, start_column: str, end_column: str) -> TextInput:
+    """Return the word between two character positions of a text; ``start_column`` and ``end_column`` hold them."""
     text = row.values[column]
-    start = parse_index(row.values[first])
-    end = parse_index(row.values[last])
+    start = parse_index(row.values[start_column])
+    end = parse_index(row.values[end_column])
     if not 0 <= start < end <= len(text):
-        bounds = f"{row.values[first]}-{row.values[last]}"
+        bounds = f"{row.values[start_column]}-{row.values[end_column]}"
         raise row.error(f"there is no target from {shown(bounds)} in {shown(text)}")
     return TextInput(text, ((start, end),))
 

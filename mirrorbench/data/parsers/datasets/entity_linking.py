@@ -36,7 +36,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     path = only_file(files, "biosyn")
     folder = text_option(options, "mentions")
     dictionary_name = text_option(options, "dictionary")
-    documents: dict[str, list[str]] = {}
+    lines_of_files: dict[str, list[str]] = {}
     with open_archive(path) as archive:
         for member in archive.sizes:  # in archive order: a gzipped tar is read sequentially
             inner_path = PurePosixPath(member)
@@ -45,20 +45,21 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             if not is_document and name != dictionary_name:
                 continue
             content = b"".join(archive.read(member, MEMBER_LIMIT))
-            if name in documents:
+            if name in lines_of_files:
                 raise DataFormatError(f"{path}: a second file {name}, {member}.")
-            documents[name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
-    dictionary_lines = documents.pop(dictionary_name, [])
-    dictionary = _dictionary(dictionary_lines, f"{path}, {dictionary_name}")
-    if not documents or not dictionary:
+            lines_of_files[name] = list(decoded(io.BytesIO(content), f"{path}, {member}"))
+    dictionary_lines = lines_of_files.pop(dictionary_name, [])
+    dictionary = _parse_dictionary(dictionary_lines, f"{path}, {dictionary_name}")
+    # The other files are the documents.
+    if not lines_of_files or not dictionary:
         raise DataFormatError(f"{path} holds no {folder}/*.concept, or no {dictionary_name}.")
 
     columns = Columns(("document", "place", "type", "mention", "ids"), separator="||")
     mentions = []
-    for name in sorted(documents, key=lambda name: PurePosixPath(name).stem):
+    for name in sorted(lines_of_files, key=lambda name: PurePosixPath(name).stem):
         document = PurePosixPath(name).stem
-        for row in columns.split(documents[name], f"{path}, {name}"):
-            parts = _split(row.text("mention").strip().lower())
+        for row in columns.split(lines_of_files[name], f"{path}, {name}"):
+            parts = _parts(row.text("mention").strip().lower())
             ids = _ids(row.text("ids"))
             if not all(parts) or not ids:
                 raise row.error("an empty mention, or no id")
@@ -109,7 +110,7 @@ def parse_cometa(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
         name = row.text("Term").strip()
         concept = row.text("General SNOMED ID").strip()
         mentions.append(Mention(str(row.line), (name,), frozenset({concept})))
-    dictionary = _dictionary(read_lines(names_path), names_path)
+    dictionary = _parse_dictionary(read_lines(names_path), names_path)
     return [_linking(mentions, dictionary, table_path)]
 
 
@@ -139,7 +140,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
     mentions = []
     for part in ("train", "dev", "test"):
         for number, (name, ids) in enumerate(getattr(parts, part), start=1):
-            mention = Mention(str(number), _split(name), _ids(ids))
+            mention = Mention(str(number), _parts(name), _ids(ids))
             if not all(mention.parts) or not mention.gold:
                 raise DataFormatError(
                     f"{mentions_path}, {part}, item {number}: an empty mention, or no id."
@@ -168,8 +169,8 @@ def _two_files(files: Mapping[str, Path], suffix: str, problem: str) -> tuple[Pa
     return first[0], second[0]
 
 
-def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
-    """Parse the lines of a dictionary, without names that have no concept; ``where`` is their file, for messages."""
+def _parse_dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
+    """Return the names of a dictionary that have a concept, with their ids; ``where`` is its file, for messages."""
     entries = []
     for number, line in enumerate(lines, start=1):
         ids, separator, name = line.strip().rpartition("||")  # ids may hold "||" themselves
@@ -183,7 +184,7 @@ def _dictionary(lines: list[str], where: Path | str) -> list[_NameWithIds]:
 def _linking(
     mentions: list[Mention], dictionary: Iterable[_NameWithIds], where: Path | str, fold: str = ""
 ) -> Linking:
-    """Return mentions with their dictionary, after checking that their ids may be found in it."""
+    """Return mentions with their dictionary, after checking that the dictionary has an id of any mention."""
     entries = list(dictionary)
     if not mentions:
         raise DataFormatError(f"{where}: no mention to link.")
@@ -194,19 +195,19 @@ def _linking(
     dictionary_ids = frozenset[str]().union(*ids_of_names)
     if not any(mention.gold & dictionary_ids for mention in mentions):
         raise DataFormatError(
-            f"{where}: no id of a mention occurs in the dictionary, as {shown(min(mentions[0].gold))}.",
+            f"{where}: no id of a mention occurs in the dictionary, e.g. {shown(min(mentions[0].gold))}.",
             "Mentions and dictionary must use the ids of one terminology.",
         )
     return Linking(tuple(mentions), names, ids_of_names, fold)
 
 
-def _split(text: str) -> tuple[str, ...]:
+def _parts(text: str) -> tuple[str, ...]:
     """Return the parts of a composite mention, or of several ids."""
     return tuple(part.strip() for part in text.replace("+", "|").split("|"))
 
 
 def _ids(text: str) -> frozenset[str]:
-    return frozenset(part for part in _split(text) if part)
+    return frozenset(part for part in _parts(text) if part)
 
 
 def _words(name: str) -> str:

@@ -27,10 +27,10 @@ _MAX_DIFFERENCE = 1.2  # a fifth of the scale
 
 
 def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Parse SemEval's STS tasks: ``STS.input.X.txt`` holds two sentences per line, ``STS.gs.X.txt`` scores from 0 to 5.
+    """Parse SemEval's STS tasks: ``STS.input.X.txt`` (two sentences per line), ``STS.gs.X.txt`` (a score from 0 to 5).
 
-    STS16 has two more columns (option ``columns``: 4), notes on sources. Pairs with a blank gold line (STS15, STS16)
-    were not scored and are left out. The id is ``X/<line>``, the subset ``X``.
+    STS16 has two more columns, notes on the sources, and needs the option ``columns: 4``. Pairs with a blank gold line
+    (STS15, STS16) were not scored and are left out. The id is ``X/<line>``, the subset ``X``.
     """
     width = whole_number(options, "columns", 2, least=2)
     columns = Columns(("left", "right"), widths=(width,))
@@ -45,8 +45,8 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
             if not gold:
                 continue
             score = parse_number(gold, parts["gs"], row.line, *_STS_SCALE)
-            identity = f"{subset}/{row.line}"
-            pairs.append(Pair(identity, row.text("left"), row.text("right"), score, subset))
+            pair_id = f"{subset}/{row.line}"
+            pairs.append(Pair(pair_id, row.text("left"), row.text("right"), score, subset))
     return pairs
 
 
@@ -61,9 +61,9 @@ def parse_stsb(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     pairs = []
     for name, path in files.items():
         for row in columns.read(path, ids):
-            identity = row.unique(f"{PurePosixPath(name).stem}/{row.line}")
+            pair_id = row.unique(f"{PurePosixPath(name).stem}/{row.line}")
             score = row.number("score", _STS_SCALE)
-            pairs.append(Pair(identity, row.text("left"), row.text("right"), score))
+            pairs.append(Pair(pair_id, row.text("left"), row.text("right"), score))
     return pairs
 
 
@@ -86,9 +86,9 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
                 )
             if row.label("SemEval_set", splits) != split:
                 continue
-        identity = row.unique(row.text("pair_ID"))
+        pair_id = row.unique(row.text("pair_ID"))
         gold = row.number("relatedness_score", (1, 5))
-        pairs.append(Pair(identity, row.text("sentence_A"), row.text("sentence_B"), gold))
+        pairs.append(Pair(pair_id, row.text("sentence_A"), row.text("sentence_B"), gold))
     return pairs
 
 
@@ -101,9 +101,9 @@ def parse_qnli(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     labels = {"entailment": 1.0, "not_entailment": 0.0}
     pairs = []
     for row in columns.read_all(files):
-        identity = row.unique(row.values["index"])
+        pair_id = row.unique(row.values["index"])
         gold = row.label("label", labels)
-        pairs.append(Pair(identity, row.text("question"), row.text("sentence"), gold))
+        pairs.append(Pair(pair_id, row.text("question"), row.text("sentence"), gold))
     return pairs
 
 
@@ -124,9 +124,9 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     for path in files.values():
         for row in _quoted_rows(path, ids):
             gold = row.label("is_duplicate", {"0": 0.0, "1": 1.0})
-            identity = row.unique(row.text("id"))
+            pair_id = row.unique(row.text("id"))
             if row.values["question1"] and row.values["question2"]:
-                pairs.append(Pair(identity, row.text("question1"), row.text("question2"), gold))
+                pairs.append(Pair(pair_id, row.text("question1"), row.text("question2"), gold))
     size = whole_number(options, "sample", 0) or len(pairs)
     if size > len(pairs):
         raise DataFormatError(
@@ -141,31 +141,32 @@ def parse_qqp(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
 
 
 def parse_qqp_duplicates(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
-    """Parse pairs of QQP that are all duplicates, and make pairs with gold 0 of the second half.
+    """Parse pairs of QQP that are all duplicates, and turn the second half into pairs with gold 0.
 
-    Each pair of the second half gets the second question of the next pair, and the last pair that of the first; the id
-    is ``1+2``.
+    Each pair of the second half gets the second question of the next pair in that half, and the last pair gets that of
+    the first. The id of such a pair is made of both ids: ``1+2``.
     """
     duplicates = parse_qqp(files, options)
     for pair in duplicates:
         if pair.gold != 1:
             raise DataFormatError(
-                f"{', '.join(files)}: pair {pair.id} is no duplicate, and all must be."
+                f"{', '.join(files)}: pair {pair.id} is not a duplicate, and all must be."
             )
     half = (len(duplicates) + 1) // 2
     pairs = duplicates[:half]
     second_half = duplicates[half:]
     next_pairs = second_half[1:] + second_half[:1]
     for pair, next_pair in zip(second_half, next_pairs, strict=True):
-        identity = f"{pair.id}+{next_pair.id}"
-        pairs.append(Pair(identity, pair.left, next_pair.right, 0.0))
+        pair_id = f"{pair.id}+{next_pair.id}"
+        pairs.append(Pair(pair_id, pair.left, next_pair.right, 0.0))
     return pairs
 
 
 def _quoted_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
     """Yield the rows of a table of QQP, in which quoted fields may hold line ends."""
     lines = read_lines(path)
-    separator = "\t" if "\t" in "".join(lines[:1]) else ","
+    header = lines[0] if lines else ""
+    separator = "\t" if "\t" in header else ","
     reader = csv.reader((f"{line}\n" for line in lines), delimiter=separator)
     try:
         if tuple(next(reader, ())) != _QQP_COLUMNS:
@@ -237,20 +238,20 @@ def parse_multisimlex_concepticon(
         scores: dict[str, float] = {}
         for row in columns.read(path):
             for occurrence in _occurrences(row, language):
-                identity = occurrence.pair
-                words = words_of_pairs.setdefault(identity, {})
-                score = scores.setdefault(identity, occurrence.score)
+                pair_id = occurrence.pair
+                words = words_of_pairs.setdefault(pair_id, {})
+                score = scores.setdefault(pair_id, occurrence.score)
                 if occurrence.side in words or score != occurrence.score:
-                    raise row.error(f"pair {identity} contradicts an earlier line")
+                    raise row.error(f"pair {pair_id} contradicts an earlier line")
                 words[occurrence.side] = occurrence.word
         table: _WordPairs = {}
-        for identity in sorted(words_of_pairs, key=int):
-            words = words_of_pairs[identity]
+        for pair_id in sorted(words_of_pairs, key=int):
+            words = words_of_pairs[pair_id]
             if len(words) != 2:
                 raise DataFormatError(
-                    f"{path}: pair {identity} has {len(words)} words of {language}."
+                    f"{path}: pair {pair_id} has {len(words)} words of {language}."
                 )
-            table[identity] = words["1"], words["2"], scores[identity]
+            table[pair_id] = words["1"], words["2"], scores[pair_id]
         tables.append(table)
     return _pairs(tables)
 
@@ -276,7 +277,7 @@ def _occurrences(row: TableRow, language: str) -> Iterator[_Occurrence]:
     for place, word, score in zip(places, words, scores, strict=True):
         pair, _, side = place.partition(":")
         if parse_index(pair) < 0 or side not in ("1", "2"):
-            raise row.error(f"{shown(place)} is no place such as 203:2")
+            raise row.error(f"{shown(place)} is not a place such as 203:2")
         value = parse_number(score, row.path, row.line, *_SIMLEX_SCALE)
         yield _Occurrence(pair, side, word, value)
 
@@ -335,16 +336,16 @@ def _pairs(tables: list[_WordPairs]) -> list[Pair]:
     """Return the pairs of one language, or the cross-lingual pairs of two."""
     pairs = []
     if len(tables) == 1:
-        for identity, (left, right, score) in tables[0].items():
-            pairs.append(Pair(identity, left, right, score))
+        for pair_id, (left, right, score) in tables[0].items():
+            pairs.append(Pair(pair_id, left, right, score))
         return pairs
-    for identity, (left, right, score) in tables[0].items():
-        other_left, other_right, other_score = tables[1][identity]
+    for pair_id, (left, right, score) in tables[0].items():
+        other_left, other_right, other_score = tables[1][pair_id]
         # Scores are means of a dozen integers; rounding makes a difference of exactly 1.2 count as 1.2.
         if round(abs(score - other_score), 9) <= _MAX_DIFFERENCE:
             mean = round((score + other_score) / 2, 9)  # equal means tie, whatever their last bit
             pairs += [
-                Pair(f"{identity}/12", left, other_right, mean),
-                Pair(f"{identity}/21", right, other_left, mean),
+                Pair(f"{pair_id}/12", left, other_right, mean),
+                Pair(f"{pair_id}/21", right, other_left, mean),
             ]
     return pairs

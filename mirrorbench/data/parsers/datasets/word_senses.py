@@ -41,45 +41,48 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     if data is None or gold is None:
         raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
-    keys = _gold_keys(gold)
+    keys_of_instances = _gold_keys(gold)
     contexts: dict[str, SenseContexts] = {}
     occurrences = []
-    contexts_of = _context_reader(wordnet, options)
+    contexts_of = _context_maker(wordnet, options)
     senses_of = cache(wordnet.senses)
     # The released contexts of a sense depend on the form of the word in the sentence.
-    by_form = options.get("protocol") == RELEASED and options.get("of_target")
-    for identity, lemma, pos, target in _instances(data):
+    depends_on_form = options.get("protocol") == RELEASED and options.get("of_target")
+    for instance_id, lemma, pos, target in _instances(data):
         senses = senses_of(lemma, pos)
         sense_keys = tuple(sense.key for sense in senses)
-        gold_keys = keys.pop(identity, frozenset())
-        form = target.text[slice(*target.spans[0])] if by_form else ""
+        gold_keys = keys_of_instances.pop(instance_id, frozenset())
+        form = target.text[slice(*target.spans[0])] if depends_on_form else ""
         context_names = sense_keys
         if form:
             context_names = tuple(f"{key} {form}" for key in sense_keys)
         for name, sense in zip(context_names, senses, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
-        if not gold_keys or not gold_keys <= set(sense_keys):
-            unknown = ", ".join(sorted(gold_keys - set(sense_keys))) or "no gold key"
+        instance = f"{gold}: {instance_id} ({lemma}, {pos})"
+        if not gold_keys:
+            raise DataFormatError(f"{instance} has no gold key, or occurs twice in {data}.")
+        unknown_keys = gold_keys - set(sense_keys)
+        if unknown_keys:
             raise DataFormatError(
-                f"{gold}: {identity} ({lemma}, {pos}) has {unknown} among its keys, which WordNet does not know.",
-                hint="The sense keys are those of WordNet 3.0; another version will not do.",
+                f"{instance} has keys that WordNet does not know: {', '.join(sorted(unknown_keys))}.",
+                hint="The sense keys must be those of WordNet 3.0, not of another version.",
             )
         occurrences.append(
             Occurrence(
-                id=identity,
+                id=instance_id,
                 target=target,
                 candidates=sense_keys,
                 gold=gold_keys,
-                corpus=identity.partition(".")[0],
+                corpus=instance_id.partition(".")[0],
                 contexts=context_names if form else (),
             )
         )
     if not occurrences:
-        raise DataFormatError(f"{data}: no instances in it.")
-    if keys:
+        raise DataFormatError(f"{data} holds no instances.")
+    if keys_of_instances:
         raise DataFormatError(
-            f"{gold}: keys of {shown(min(keys))}, which is not in {data}, or twice in the file."
+            f"{gold}: keys of {shown(min(keys_of_instances))}, which is not in {data}."
         )
     return [Disambiguation(tuple(occurrences), contexts)]
 
@@ -98,8 +101,8 @@ def _gold_keys(path: Path) -> dict[str, frozenset[str]]:
     for number, line in enumerate(read_lines(path), start=1):
         fields = line.split()
         if fields:
-            identity = ids.add(fields[0], path, number)
-            keys[identity] = frozenset(fields[1:])
+            instance_id = ids.add(fields[0], path, number)
+            keys[instance_id] = frozenset(fields[1:])
     return keys
 
 
@@ -125,7 +128,7 @@ def _instances(path: Path) -> Iterator[_Instance]:
         instance for sentence in root.iter("sentence") for instance in sentence.findall("instance")
     ]
     if in_sentences != list(root.iter("instance")):
-        raise DataFormatError(f"{path}: an instance that is not right below a sentence.")
+        raise DataFormatError(f"{path}: an instance is not directly inside a sentence.")
     for sentence in root.iter("sentence"):
         words = [element.text or "" for element in sentence]
         text = " ".join(words)
@@ -133,21 +136,21 @@ def _instances(path: Path) -> Iterator[_Instance]:
         for element, word in zip(sentence, words, strict=True):
             end = start + len(word)
             if element.tag == "instance":
-                identity = element.get("id", "")
+                instance_id = element.get("id", "")
                 lemma = element.get("lemma", "").lower()
                 pos = element.get("pos", "")
                 if not word or pos not in POS:
                     raise DataFormatError(
-                        f"{path}: the instance {identity!r} has no word, or an unknown part of speech."
+                        f"{path}: the instance {instance_id!r} has no word, or an unknown part of speech."
                     )
-                yield _Instance(identity, lemma, pos, TextInput(text, ((start, end),)))
+                yield _Instance(instance_id, lemma, pos, TextInput(text, ((start, end),)))
             start = end + 1  # a space
 
 
-def _context_reader(
+def _context_maker(
     wordnet: WordNet, options: Mapping[str, Any]
 ) -> Callable[[Sense, str, str, str], SenseContexts]:
-    """Return the function from sense, lemma, part of speech and form of an occurrence to the contexts of the sense."""
+    """Return the function that makes the contexts of a sense, given also an occurrence's lemma, part of speech and form."""
     if options.get("protocol") == RELEASED:
         released = _released_contexts if options.get("of_target") else _released_texts
         return lambda sense, lemma, pos, form: released(sense, form, wordnet)

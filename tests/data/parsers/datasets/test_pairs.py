@@ -224,7 +224,7 @@ class TestConcepticon:
             ),
             ("(hose)\t", "(hose/garden/hose garden)\t", "cannot be cut"),  # more than one way
             ("\t6 1.5\t4.8 3\n4", "\t6\t4.8 3\n4", "cannot be cut into 2"),
-            ("2:2\tzero", "2:3\tzero", "'2:3' is no place"),
+            ("2:2\tzero", "2:3\tzero", "'2:3' is not a place"),
             ("2:2\tzero", "2:1\tzero", "pair 2 contradicts"),
             ("zero\t\t0.5", "zero\t\t0.6", "pair 2 contradicts"),
             ("2\t2:2", "2\t9:2", "pair 2 has 1 words of ENGLISH"),

@@ -106,7 +106,7 @@ def test_examples_option_selects_sense_examples(
     assert {example for (example,) in drawn} == set(every)
     assert drawn == [chosen(examples="random", seed=seed) for seed in range(20)]
     for options, message in (
-        ({"examples": "two"}, "none of first, random, all"),
+        ({"examples": "two"}, "must be one of first, random, all"),
         ({"seed": 3}, "examples=first"),
     ):
         with pytest.raises(DataFormatError, match=message):
