@@ -22,16 +22,16 @@ _MOST_CHARACTERS = 1 << 27
 """Most characters of a field, which may hold a whole document, and of a row while its quotes are checked."""
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+")
 """A decimal number, with a point or a comma."""
-_QUOTED = r'"[^"]*(?:""[^"]*)*"'
-"""A field in quotation marks, in which a mark of the text is doubled."""
-_RECORD = re.compile(rf'(?:{_QUOTED}|[^"\t]*)(?:\t(?:{_QUOTED}|[^"\t]*))*')
-"""A row of tab-separated fields by RFC 4180, with tabs for its commas."""
-_OPEN = re.compile(rf'(?:(?:{_QUOTED}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
-"""The first line of such a row if its last field continues in the next line."""
-_STATED = re.compile(r'"?sep=([;,|])"?[;,|\s]*', re.IGNORECASE)
+_QUOTED_FIELD = r'"[^"]*(?:""[^"]*)*"'
+"""A field in quotation marks, inside which a mark is doubled."""
+_ROW = re.compile(rf'(?:{_QUOTED_FIELD}|[^"\t]*)(?:\t(?:{_QUOTED_FIELD}|[^"\t]*))*')
+"""A row of fields as in RFC 4180, but with tabs instead of commas."""
+_OPEN_ROW = re.compile(rf'(?:(?:{_QUOTED_FIELD}|[^"\t]*)\t)*"[^"]*(?:""[^"]*)*')
+"""The first line of such a row whose last field continues in the next line."""
+_SEPARATOR_STATEMENT = re.compile(r'"?sep=([;,|])"?[;,|\s]*', re.IGNORECASE)
 """A first line that says what separates the columns, as Excel reads and writes it, perhaps followed by empty fields."""
-_SAY_SEPARATOR = "If semicolons separate the columns, say so in a line above the first: sep=;"
-_NAMES_OF_MARKS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+_STATE_SEPARATOR = "If semicolons separate the columns, say so in a line above the first: sep=;"
+_SEPARATOR_NAMES = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
 
 
 def table_values(
@@ -41,12 +41,12 @@ def table_values(
     note: Callable[[str], None],
     named: bool = False,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read the values of columns of a user's CSV or TSV file, with line numbers from 1.
+    """Yield the values of columns of a user's CSV or TSV file, with line numbers from 1.
 
     Args:
         source: the path of the file.
-        columns: names in the first row, or numbers from 0, and then the first row holds values (``has_header``); without
-            any, the default column (``resolve_columns``).
+        columns: names in the first row, or numbers from 0 if the first row holds values (``has_header``); by default
+            the default column (``resolve_columns``).
         file_format: ``csv`` or ``tsv``.
         note: called with remarks on how the file is read.
         named: whether columns are names even if they are numbers.
@@ -54,9 +54,8 @@ def table_values(
     Yields:
         Line numbers, each with the values of ``columns``. Empty rows at the end are left out.
     """
-    are_numbers = bool(columns) and all(parse_index(column) >= 0 for column in columns)
     # A first row of values may hold a semicolon as part of a text (``separator_of``).
-    has_names = named or not are_numbers
+    has_names = named or not _are_numbers(columns)
     path = Path(source).expanduser()
     reader = _rows(path, file_format, note, has_names)
     try:
@@ -77,7 +76,7 @@ def table_header(path: Path, file_format: str) -> list[str]:
         names: list[str] = next((row for row in reader if row), [])
     except csv.Error as error:
         raise DataFormatError(f"{path}, its header: {error}") from None
-    _check_head(names, str(path), reader.dialect.delimiter)
+    _check_header(names, str(path), reader.dialect.delimiter)
     return names
 
 
@@ -86,14 +85,14 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
     if not is_rereadable(path):
-        # A pipe cannot be examined: its columns are separated as its name says.
+        # A pipe cannot be examined first: the ending of its name decides.
         return _quoted_reader(lines, ",") if file_format == "csv" else _unquoted_reader(lines)
     if file_format == "csv":
         separator = separator_of(path, has_names)
         if separator != ",":
-            note(f"{path}: its columns are separated by {_NAMES_OF_MARKS[separator]}")
-        elif not has_names and _separates(";", path):
-            note(f"{path}: its semicolons are read as text. {_SAY_SEPARATOR}")
+            note(f"{path}: its columns are separated by {_SEPARATOR_NAMES[separator]}")
+        elif not has_names and _splits_all_rows(";", path):
+            note(f"{path}: its semicolons are read as text. {_STATE_SEPARATOR}")
         if separator != "\t":
             return _quoted_reader(_without_statement(lines), separator)
     enclose_fields = quotes_are_marks(path)
@@ -111,7 +110,7 @@ def _without_statement(lines: Iterator[str]) -> Iterator[str]:
     An empty line is not a row, and the others keep their numbers. Empty lines may come before the first.
     """
     for line in lines:
-        states_separator = _STATED.fullmatch(line.strip())
+        states_separator = _SEPARATOR_STATEMENT.fullmatch(line.strip())
         yield "\n" if states_separator else line
         if line.strip():
             break
@@ -129,16 +128,17 @@ def _unquoted_reader(lines: Iterator[str]) -> Any:
 
 
 def separator_of(path: Path, has_names: bool = True) -> str:
-    """Return what separates the columns of a CSV file: a comma, or what its first line states, or what all rows hold.
+    """Return the separator of a CSV file: the one its first line states, or one that all rows hold, or a comma.
 
-    Spreadsheets write semicolons where numbers have decimal commas; tab-separated files are often called ``.csv``.
+    Spreadsheets write semicolons where numbers have decimal commas, and tab-separated files are often called ``.csv``.
 
     Args:
-        path: of a file that can be read twice.
-        has_names: whether its first row names the columns. Without names only tabs count: a text may hold a semicolon.
+        path: a file that can be read twice.
+        has_names: whether its first row names the columns. Without names only tabs count, because a text may hold a
+            semicolon.
     """
     first = next((line for line in stream_lines(path) if line), "")
-    statement = _STATED.fullmatch(first)
+    statement = _SEPARATOR_STATEMENT.fullmatch(first)
     if statement:
         return statement[1]
     if first and all("\t" in line for line in stream_lines(path) if line):
@@ -146,12 +146,12 @@ def separator_of(path: Path, has_names: bool = True) -> str:
     fields_by_comma = next(csv.reader([first]), [])
     if has_names and len(fields_by_comma) == 1:
         for separator in (";", "\t"):
-            if separator in first and _separates(separator, path):
+            if separator in first and _splits_all_rows(separator, path):
                 return separator
     return ","
 
 
-def _separates(separator: str, path: Path) -> bool:
+def _splits_all_rows(separator: str, path: Path) -> bool:
     """Return whether a separator splits all rows of a file into the same number of fields, and more than one."""
     lines = (line + "\n" for line in stream_lines(path) if line)
     row_widths: Counter[int] = Counter()
@@ -171,10 +171,10 @@ def _separates(separator: str, path: Path) -> bool:
 def quotes_are_marks(path: Path) -> bool | None:
     """Return whether the quotation marks of a tab-separated file enclose fields; ``None`` for a file without any.
 
-    They do if the whole file follows RFC 4180 and all its rows have as many fields as the first. If all lines have the
-    same number of fields too, no field may hold several lines: a mark at the beginning of one text and another at the
-    end of a later text would make one field of all rows between them. It may if marks inside fields are doubled, or if
-    all names in the first row are in marks.
+    They do if the whole file follows RFC 4180 and all its rows have as many fields as the first. But if all lines have
+    the same number of fields too, a field of several lines is taken for an accident: a mark at the beginning of one
+    text and another at the end of a later text make one field of all rows between them. It is no accident if marks
+    inside fields are doubled anywhere, or if all names in the first row are in marks.
     """
     has_marks = False
     has_rows_of_several_lines = False
@@ -199,14 +199,14 @@ def quotes_are_marks(path: Path) -> bool | None:
         if is_inside_quoted_field:
             if n_characters > _MOST_CHARACTERS:
                 return False
-            if len(row_lines) == 1 and not _OPEN.fullmatch(line):
+            if len(row_lines) == 1 and not _OPEN_ROW.fullmatch(line):
                 return False
             continue
         # The row ends with this line.
         row = "\n".join(row_lines)
-        if n_marks and not _RECORD.fullmatch(row):
+        if n_marks and not _ROW.fullmatch(row):
             return False
-        quoted_fields = re.findall(_QUOTED, row)
+        quoted_fields = re.findall(_QUOTED_FIELD, row)
         is_first_row = not tabs_of_rows
         all_names_are_quoted = is_first_row and len(quoted_fields) == row.count("\t") + 1
         has_doubled_mark = any('""' in field[1:-1] for field in quoted_fields)
@@ -232,19 +232,20 @@ def _values(
     note: Callable[[str], None],
     named: bool,
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """Yield the values of columns of a ``csv.reader``, as ``table_values`` describes."""
     # An empty line is not a row; an empty text in a single column is written "".
     rows = ((reader.line_num, row) for row in reader if row)
     beginning = list(islice(rows, 2))
     if not beginning:
         return
-    first_line, first = beginning[0]
+    first_line, first_row = beginning[0]
     separator = reader.dialect.delimiter
-    width = len(first)
+    width = len(first_row)
     may_be_wider = False
     if named or has_header(columns, [row for _, row in beginning]):
-        _check_head(first, source, separator)
-        chosen = resolve_columns(columns, first, first, source, note)
-        indices = [first.index(column) for column in chosen]
+        _check_header(first_row, source, separator)
+        names = resolve_columns(columns, first_row, first_row, source, note)
+        indices = [first_row.index(name) for name in names]
         del beginning[0]
         if not named and any(parse_index(column) >= 0 for column in columns):
             note(
@@ -254,9 +255,9 @@ def _values(
         indices = [parse_index(column) for column in columns]
         last_index = max(indices)
         if width <= last_index:
-            hint = _SAY_SEPARATOR if separator == "," and ";" in "".join(first) else ""
+            hint = _STATE_SEPARATOR if separator == "," and ";" in "".join(first_row) else ""
             raise line_error(source, first_line, f"there is no column {last_index} (from 0)", hint)
-        # Other rows may have further columns. Not in CSV, where they may come from a comma in a text.
+        # Other rows may have further columns. In CSV they may not: a comma in a text would make one.
         if separator == "\t":
             width = last_index + 1
             may_be_wider = True
@@ -279,8 +280,8 @@ def _values(
 def _uneven(source: str, line: int, n: int, width: int, separator: str) -> DataFormatError:
     """Return the error for a row of ``n`` columns in a file whose first row has ``width``."""
     hints = {
-        ",": 'A text that holds a comma stands in quotes: "one, two"',
-        ";": 'A text that holds a semicolon stands in quotes: "one; two"',
+        ",": 'Put a text that holds a comma in quotes: "one, two"',
+        ";": 'Put a text that holds a semicolon in quotes: "one; two"',
     }
     problem = f"{n} columns, where the first line has {width}"
     return line_error(source, line, problem, hints.get(separator, ""))
@@ -289,45 +290,58 @@ def _uneven(source: str, line: int, n: int, width: int, separator: str) -> DataF
 def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row of a table names its columns, given the ``columns`` that a user asked for.
 
-    It does unless these are numbers. If they are, the first row holds names too if it counts from 0, as pandas names
-    columns (0, 1, 2), or if it holds these numbers and a text follows below the first of them: in a table without a
-    header another value would follow (1, great film; 0, bad film).
+    It does unless these are numbers. Even then it does if it counts from 0, as pandas names columns (0, 1, 2), or if it
+    holds these numbers and a text is below the first of them: in a table without a header there would be another number
+    (1, great film; 0, bad film).
 
     Args:
         columns: names or numbers; the first is that of a text.
         beginning: the first two rows, or one.
     """
-    numbers = [parse_index(column) for column in columns]
-    if -1 in numbers or not columns:
+    if not _are_numbers(columns):
         return True
-    first = beginning[0]
-    if first == [str(number) for number in range(len(first))]:
+    first_row = beginning[0]
+    if first_row == [str(number) for number in range(len(first_row))]:
         return True
-    if len(beginning) == 1 or not all(column in first for column in columns):
+    if len(beginning) == 1 or not all(column in first_row for column in columns):
         return False
-    second = beginning[1]
-    place = first.index(columns[0])
-    return place < len(second) and not _NUMBER.fullmatch(second[place].strip())
+    second_row = beginning[1]
+    index = first_row.index(columns[0])
+    return index < len(second_row) and not _NUMBER.fullmatch(second_row[index].strip())
 
 
-def _check_head(names: Sequence[str], source: str, separator: str) -> None:
-    """Refuse a CSV file whose only column is named as if semicolons or tabs separated its columns."""
+def _are_numbers(columns: Sequence[str]) -> bool:
+    return bool(columns) and all(parse_index(column) >= 0 for column in columns)
+
+
+def _check_header(names: Sequence[str], source: str, separator: str) -> None:
+    """Refuse a CSV file with a single column whose name holds semicolons or tabs, which probably separate columns."""
     if separator != "," or len(names) != 1:
         return
-    if ";" in names[0]:
-        other = ";"
-    elif "\t" in names[0]:
-        other = "\t"
+    name = names[0]
+    if ";" in name:
+        likely_separator = ";"
+    elif "\t" in name:
+        likely_separator = "\t"
     else:
         return
-    width = names[0].count(other) + 1
-    problem = f"{source} is read as separated by commas, and its only column is {shown(names[0])}."
-    hint = f"Rows that {_NAMES_OF_MARKS[other]} separate must all have {width} columns"
-    lines = (line + "\n" for line in stream_lines(Path(source).expanduser()) if line)
-    # Name the first row that is the reason.
+    problem = f"{source} is read as separated by commas, and its only column is {shown(name)}."
+    path = Path(source).expanduser()
+    if not is_rereadable(path):
+        raise DataFormatError(
+            problem, "A .csv pipe is always read with commas; write its content to a file first."
+        )
+    width = name.count(likely_separator) + 1
+    hint = (
+        f"To be read as separated by {_SEPARATOR_NAMES[likely_separator]}, "
+        f"all rows must have {width} columns"
+    )
+    # Name the first row whose width keeps the file from being read with this separator.
+    lines = _without_statement(line + "\n" for line in stream_lines(path))
+    reader = csv.reader(lines, delimiter=likely_separator)
     with suppress(csv.Error):
-        for number, row in enumerate(csv.reader(lines, delimiter=other), start=1):
-            if len(row) != width:
-                hint += f"; row {number} has {len(row)}"
+        for row in reader:
+            if row and len(row) != width:
+                hint += f"; line {reader.line_num} has {len(row)}"
                 break
     raise DataFormatError(problem, f"{hint}.")

@@ -135,6 +135,39 @@ def test_pipe_is_read_once(tmp_path: Path) -> None:
     writer.join()
 
 
+def test_pipe_separated_by_semicolons_is_refused_at_once(tmp_path: Path) -> None:
+    """It is not opened again to explain the error: without a writer, that would wait forever."""
+    path = tmp_path / "a.csv"
+    os.mkfifo(path)
+    errors = []
+
+    def read_pipe() -> None:
+        with pytest.raises(DataFormatError, match="only column is 'text;score'") as caught:
+            read(path, "text")
+        errors.append(caught.value)
+
+    threads = [
+        threading.Thread(target=path.write_text, args=("text;score\na;1\n",), daemon=True),
+        threading.Thread(target=read_pipe, daemon=True),
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert (
+        errors[0].hint
+        == "A .csv pipe is always read with commas; write its content to a file first."
+    )
+
+
+def test_stated_comma_is_not_a_row_of_the_table(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("sep=,\ntext;score\na;1\nb;2;3\n")
+    with pytest.raises(DataFormatError, match="only column is") as caught:
+        read(path, "text")
+    assert caught.value.hint.endswith("all rows must have 2 columns; line 4 has 3.")
+
+
 def test_tabs_without_quotes_need_no_rule(tmp_path: Path) -> None:
     path = tmp_path / "a.tsv"
     path.write_text("text\tid\n'a'\t1\n\nb\t2\n")
@@ -215,13 +248,15 @@ def test_separator_of_spreadsheets_is_read_and_said(tmp_path: Path, mark: str) -
     name = {";": "semicolons", "\t": "tabs"}[mark]
     values, (note, *_) = read(path, "text", "score")
     assert (values, note) == (expected, f"{path}: its columns are separated by {name}")
-    path.write_text(f"text{mark}score\na{mark}1\nb{mark}2{mark}3\n")
+    path.write_text(f"text{mark}score\na{mark}1\n\nb{mark}2{mark}3\n")
     if mark == "\t":
-        with pytest.raises(DataFormatError, match="line 3: 3 columns, where the first line has 2"):
+        with pytest.raises(DataFormatError, match="line 4: 3 columns, where the first line has 2"):
             read(path, "text")
         return
     with pytest.raises(DataFormatError, match="only column is") as caught:
         read(path, "text")
-    assert caught.value.hint == f"Rows that {name} separate must all have 2 columns; row 3 has 3."
+    assert caught.value.hint == (
+        f"To be read as separated by {name}, all rows must have 2 columns; line 4 has 3."
+    )
     with pytest.raises(DataFormatError, match="only column is"):
         table_header(path, "csv")
