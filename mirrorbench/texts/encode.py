@@ -194,7 +194,7 @@ def _encode_chunks(
     dimensions = 0
     truncation: Truncation | None = None
     for number, lines_of_chunk in enumerate(_chunks(_checked(source, lines, encoder))):
-        inputs = [line.item for line in lines_of_chunk]
+        inputs = [line.input for line in lines_of_chunk]
         distinct = list(dict.fromkeys(inputs))
         cache = EmbeddingCache(store / f"{number:08}") if store else None
         if cache and not cache.missing(distinct):
@@ -233,7 +233,7 @@ def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[L
         return lines
     lines = list(lines)
     with _naming_lines(source, lines):
-        check_inputs(encoder, [line.item for line in lines])
+        check_inputs(encoder, [line.input for line in lines])
     return lines
 
 
@@ -244,7 +244,7 @@ def _naming_lines(source: str, lines: Sequence[Line]) -> Iterator[None]:
         yield
     except UnreadableTextError as error:
         for line in lines:
-            if line.item.text == error.text:
+            if line.input.text == error.text:
                 raise error.at(f"{source}, line {line.number}") from error
         raise  # the encoder of a plugin changed the text
 
@@ -283,7 +283,7 @@ def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
 
     def write(lines: list[Line], vectors: Array) -> None:
         nonlocal writer
-        inputs = [line.item for line in lines]
+        inputs = [line.input for line in lines]
         columns = {}
         if kept:
             columns = kept.arrays([line.kept for line in lines])

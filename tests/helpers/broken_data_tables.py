@@ -55,7 +55,7 @@ def column_twice(case: Case) -> None:
     )
 
 
-@mutation("refused", "a key stands twice", parts=TABLES, formats=("jsonl",))
+@mutation("refused", "a key occurs twice", parts=TABLES, formats=("jsonl",))
 def key_twice(case: Case) -> None:
     lines = case.bytes.splitlines(keepends=True)
     line = case.rng.randrange(len(lines))

@@ -9,9 +9,9 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.quoting import shown, without_texts
 
 _USUAL_COLUMNS = ("text", "sentence")
-"""The default in a file of several columns: the first of these that there is."""
-_SPREADSHEETS = (".xlsx", ".xlsm")
-_ROWS = (".parquet", ".pq", *_SPREADSHEETS)
+"""The default in a file of several columns: the first of these that it has."""
+_SPREADSHEET_ENDINGS = (".xlsx", ".xlsm")
+_ENDINGS_WITHOUT_LINES = (".parquet", ".pq", *_SPREADSHEET_ENDINGS)
 """Endings of files that have rows but no lines."""
 
 
@@ -20,7 +20,7 @@ def text_of(value: Any, source: str, number: int) -> str:
 
     An empty cell of a spreadsheet is a blank text, as in CSV.
     """
-    if value is None and source.lower().endswith(_SPREADSHEETS):
+    if value is None and source.lower().endswith(_SPREADSHEET_ENDINGS):
         return ""
     if not isinstance(value, str):
         problem = "empty (null)" if value is None else f"of type {type(value).__name__}, not a text"
@@ -30,23 +30,23 @@ def text_of(value: Any, source: str, number: int) -> str:
 
 def line_error(source: str, number: int, problem: str, hint: str = "") -> DataFormatError:
     """Return an error that names the line of a file, or the row of one without lines."""
-    unit = "row" if source.lower().endswith(_ROWS) else "line"
+    unit = "row" if source.lower().endswith(_ENDINGS_WITHOUT_LINES) else "line"
     return DataFormatError(f"{source}, {unit} {number}: {problem}.", hint)
 
 
 def resolve_columns(
     columns: Sequence[str],
     names: Collection[str],
-    texts: Sequence[str],
+    text_columns: Sequence[str],
     where: str,
     note: Callable[[str], None],
 ) -> Sequence[str]:
     """Return the named columns after checking that they exist; without a name, the default column.
 
     Args:
-        columns: names of columns; an empty first one stands for the default.
+        columns: names of columns; an empty first one means the default.
         names: names of all columns of the file.
-        texts: names of the columns that hold texts.
+        text_columns: names of the columns that hold texts.
         where: the file, and perhaps its line, for messages.
         note: called with a remark if the default was chosen among several columns.
 
@@ -55,13 +55,13 @@ def resolve_columns(
         DataFormatError: a column does not exist, or several have its name.
     """
     if not columns or not columns[0]:
-        default = _default_column(texts, where)
+        default = _default_column(text_columns, where)
         if len(names) > 1:
             note(f"{where}: texts are taken from the column {default!r}")
         columns = [default, *columns[1:]]
     for column in columns:
         if column not in names:
-            # The first line of a file without a header holds texts.
+            # The names may be texts: the first line of a file without a header.
             has = f"{len(names)} columns" if without_texts() else ", ".join(names)
             raise DataFormatError(f"{where} has no column {shown(column)}.", hint=f"It has: {has}")
         if list(names).count(column) > 1:
@@ -71,17 +71,17 @@ def resolve_columns(
     return columns
 
 
-def _default_column(texts: Sequence[str], where: str) -> str:
+def _default_column(text_columns: Sequence[str], where: str) -> str:
     """Return a usual column of texts, or else the only one; ``UsageError`` if there are none or several."""
     for name in _USUAL_COLUMNS:
-        if name in texts:
+        if name in text_columns:
             return name
-    if not texts:
-        raise UsageError(f"{where} has no column of text, none is named")
-    if len(texts) > 1:
-        hint = f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(texts)}"
-        raise UsageError(f"{where} has several columns, none is named", hint)
-    return texts[0]
+    if not text_columns:
+        raise UsageError(f"{where} has no column of text, and none is named")
+    if len(text_columns) > 1:
+        hint = f"Add --column NAME (in a spec or grid: FILE#NAME); there are: {', '.join(text_columns)}"
+        raise UsageError(f"{where} has several columns, and none is named", hint)
+    return text_columns[0]
 
 
 def without_empty_end(
@@ -90,13 +90,13 @@ def without_empty_end(
     note: Callable[[str], None],
     fewest: int = 2,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield the rows of a table without empty ones at its end, as spreadsheets write them.
+    """Yield the rows of a table except the empty ones at its end, which spreadsheets write.
 
     Args:
         rows: numbers of rows, and their values.
         source: the file, for messages.
         note: called with the number of rows that were left out, if there are any.
-        fewest: only rows of at least so many columns count as empty (default 2).
+        fewest: rows with fewer columns than this never count as empty (default 2).
     """
     # Empty rows wait here until another row shows that they are not at the end.
     empty_rows: list[tuple[int, Sequence[Any]]] = []

@@ -29,7 +29,7 @@ class TableRow:
         path: the file, for messages.
         line: the number of the line, from 1.
         values: values by column name, or by index from 0 if columns have no names.
-        ids: the ids of the data set so far.
+        ids: the ids of the data set that were registered so far.
     """
 
     path: Path | str
@@ -53,15 +53,15 @@ class TableRow:
         return parse_number(self.text(column).strip(), self.path, self.line, *scale)
 
     def label(self, column: str | int, labels: Mapping[str, _T]) -> _T:
-        """Return the value of the label in a column."""
+        """Return the value that ``labels`` gives to the label in a column; any other label is an error."""
         value = self.values.get(column)
         if not isinstance(value, str) or value not in labels:
             raise self.error(f"the label {shown(str(value))} is none of {', '.join(labels)}")
         return labels[value]
 
-    def unique(self, identity: str) -> str:
+    def unique(self, item_id: str) -> str:
         """Register the id of the row's item, which must be unique in all files, and return it."""
-        return self.ids.add(identity, self.path, self.line)
+        return self.ids.add(item_id, self.path, self.line)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,14 +130,14 @@ class Columns:
             )
 
     def read_all(self, files: Mapping[str, Path]) -> Iterator[TableRow]:
-        """Read the rows of several files; ids are unique among all."""
+        """Yield the rows of several files; ids must be unique among all."""
         ids = Ids()
         for path in files.values():
             yield from self.read(path, ids)
 
 
 def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
-    """Split one line: with a whole file, a stray quote would absorb the next lines instead of being an error."""
+    """Split a single line of CSV, so that a stray quote is an error instead of absorbing the next lines."""
     try:
         rows = list(csv.reader([text], strict=True))
     except csv.Error as error:
@@ -148,7 +148,7 @@ def _csv_fields(text: str, path: Path | str, line: int) -> list[str]:
 
 
 def json_rows(path: Path, ids: Ids) -> Iterator[TableRow]:
-    """Read the rows of a JSON-lines file."""
+    """Yield the rows of a JSON-lines file."""
     for line, text in enumerate(read_lines(path), start=1):
         values = parse_json(text, f"{path}, line {line}")
         if not isinstance(values, dict):
@@ -180,7 +180,7 @@ def parallel_labels(
 
 
 def by_name(
-    files: Mapping[str, Path], pattern: str, shape: str, needed: Sequence[str]
+    files: Mapping[str, Path], pattern: str, shape: str, required: Sequence[str]
 ) -> dict[str, dict[str, Path]]:
     """Group files by their names: ``dev.gold.txt`` is the part ``gold`` of the group ``dev``.
 
@@ -188,10 +188,10 @@ def by_name(
         files: paths by name.
         pattern: regular expression with groups ``group`` and ``part`` (``data`` if it is empty).
         shape: description of the pattern, for messages.
-        needed: parts that every group must have.
+        required: parts that every group must have.
 
     Returns:
-        Files by group and part; groups are in the order of their files of the first needed part.
+        Files by group and part; groups are in the order of their files of the first required part.
     """
     groups: dict[str, dict[str, Path]] = {}
     for name, path in files.items():
@@ -204,13 +204,13 @@ def by_name(
             raise DataFormatError(f"{path}: a second file of {match['group']}, {part}.")
         parts[part] = path
     for group, parts in groups.items():
-        missing = [part for part in needed if part not in parts]
+        missing = [part for part in required if part not in parts]
         if missing:
             raise DataFormatError(
                 f"The files of {group} ({shape}) are missing {', '.join(missing)}."
             )
     order = list(files.values())
-    first_part = needed[0]
+    first_part = required[0]
 
     def place_of_first_part(group: str) -> int:
         return order.index(groups[group][first_part])

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from mirrorbench.core.errors import DataFormatError, DataUnavailableError
-from mirrorbench.data.readers.folders import is_member, member
+from mirrorbench.data.readers.folders import is_member, open_member
 
 _CHUNK = 1 << 20
 STDIN = "-"
@@ -24,7 +24,7 @@ MAX_UNPACKED = 1 << 30
 
 
 def pieces(path: Path) -> Iterator[bytes]:
-    """Read a file in pieces of 1 MiB."""
+    """Yield a file in pieces of 1 MiB; ``DataUnavailableError`` if it cannot be read."""
     try:
         with path.open("rb") as stream:
             while chunk := stream.read(_CHUNK):
@@ -67,7 +67,8 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def _stream(path: Path) -> Iterator[IO[bytes]]:
-    with member(path) if is_member(path) else path.open("rb") as stream:
+    source = open_member(path) if is_member(path) else path.open("rb")
+    with source as stream:
         if path.suffix != ".gz":
             yield stream
             return
@@ -82,22 +83,22 @@ def read_bytes(path: Path) -> bytes:
 
 
 def bounded_lines(stream: IO[bytes], path: Path) -> Iterator[bytes]:
-    """Read the lines of a stream; more than ``MAX_UNPACKED`` bytes of a compressed file are an error."""
-    remaining_bytes = most_bytes(path)
+    """Yield the lines of a stream; more than ``MAX_UNPACKED`` bytes of a compressed file are a ``DataFormatError``."""
+    remaining_bytes = byte_limit(path)
     while line := stream.readline(MAX_UNPACKED + 1):
         remaining_bytes -= len(line)
         if remaining_bytes < 0:
-            raise too_large(path)
+            raise too_large_error(path)
         yield line
 
 
-def most_bytes(path: Path) -> float:
+def byte_limit(path: Path) -> float:
     """Return the limit on the bytes of a file: ``MAX_UNPACKED`` if it is compressed or in an archive, else infinity."""
     is_compressed = path.suffix == ".gz" or is_member(path)
     return MAX_UNPACKED if is_compressed else math.inf
 
 
-def too_large(path: Path) -> DataFormatError:
+def too_large_error(path: Path) -> DataFormatError:
     """Return the error for a compressed file of more than ``MAX_UNPACKED`` bytes."""
     return DataFormatError(
         f"{path} holds more than {MAX_UNPACKED >> 20} MiB once it is decompressed."

@@ -17,7 +17,7 @@ from mirrorbench.data.archives import Archive, open_archive
 
 
 def is_archive(name: str) -> bool:
-    """Return whether a file is a zip archive by its name."""
+    """Return whether a name is that of a zip archive."""
     return name.lower().endswith(".zip")
 
 
@@ -35,7 +35,7 @@ def is_member(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Return whether there is a file or a folder, or a file in an archive."""
+    """Return whether a path is that of a file or a folder, or of a file in an archive."""
     if os.path.exists(path):  # unlike Path.exists, does not raise for a name that is too long
         return True
     return is_member(path) and path in _files(path)
@@ -56,23 +56,26 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def root_of(path: Path) -> Path:
-    """Return the folder of an archive in which all its files are, except README and the like; any other path as it is."""
+    """Return the folder of an archive that holds all its files except README and the like.
+
+    A path that is not that of an archive is returned as it is.
+    """
     if archive_of(path) != path:
         return path
-    files = [file for file in _files(path) if not _is_about(file)]
+    files = [file for file in _files(path) if not _describes_others(file)]
     folders = [str(file.parent) for file in files]
     return Path(os.path.commonpath(folders)) if folders else path
 
 
-def _is_about(file: Path) -> bool:
-    """Return whether a file is about the others, by its name."""
+def _describes_others(file: Path) -> bool:
+    """Return whether a file describes the others, by its name."""
     return file.name.lower().startswith(("readme", "license", "licence", "."))
 
 
 @contextmanager
-def member(path: Path) -> Iterator[IO[bytes]]:
+def open_member(path: Path) -> Iterator[IO[bytes]]:
     """Open a file in an archive; errors are those of ``open_archive``."""
-    with _opened(path) as (archive, root):
+    with _open_archive_of(path) as (archive, root):
         names = [name for name in archive.sizes if root / name == path]
         if not names:
             raise DataUnavailableError(f"There is no file {path}.")
@@ -81,7 +84,7 @@ def member(path: Path) -> Iterator[IO[bytes]]:
 
 
 @contextmanager
-def _opened(path: Path) -> Iterator[tuple[Archive, Path]]:
+def _open_archive_of(path: Path) -> Iterator[tuple[Archive, Path]]:
     """Open the archive that a path names or lies in; yield it, and its path."""
     root = archive_of(path)
     assert root is not None
@@ -94,15 +97,15 @@ def _files(path: Path) -> list[Path]:
 
     An encrypted file is a ``DataFormatError``.
     """
-    with _opened(path) as (archive, root):
+    with _open_archive_of(path) as (archive, root):
         if archive.encrypted:
             problem = f"{root}: {archive.encrypted[0]} is encrypted."
             raise DataFormatError(problem, "Unpack the archive with its password.")
-        return [root / name for name in archive.sizes if _is_inside(name)]
+        return [root / name for name in archive.sizes if _is_data_file(name)]
 
 
-def _is_inside(name: str) -> bool:
-    """Return whether a name in an archive is a path below it, and not one that macOS added."""
+def _is_data_file(name: str) -> bool:
+    """Return whether a name in an archive is a path below it, and not that of a file that macOS added."""
     path = PurePosixPath(name)
     is_elsewhere = path.is_absolute() or "\\" in name or ".." in path.parts
     return not is_elsewhere and "__MACOSX" not in path.parts

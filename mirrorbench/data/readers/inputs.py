@@ -19,12 +19,12 @@ class Line(NamedTuple):
 
     Attributes:
         number: number of its line or row, from 1.
-        item: the text, or the word in it.
+        input: the text, or the word in it.
         kept: values of the columns named by ``keep`` of ``read_inputs``.
     """
 
     number: int
-    item: TextInput
+    input: TextInput
     kept: tuple[Any, ...] = ()
 
 
@@ -36,19 +36,20 @@ def read_inputs(
     note: Callable[[str], None] = silent,
     keep: Sequence[str] = (),
 ) -> Iterator[Line]:
-    """Read texts to encode, or, with ``in_context``, words in square brackets in their texts (``parse_marked``).
+    """Read texts to encode, or with ``in_context`` words that square brackets mark in their texts (``parse_marked``).
 
     Args:
         source: the file, as in ``read_rows``.
         column: the column of the texts; empty for the default.
-        in_context: whether targets stand in brackets.
-        spans: instead of brackets, the columns of a target's first character (from 0) and of the one after its last.
+        in_context: whether targets are marked by brackets.
+        spans: instead of brackets, the columns with the positions (from 0) of a target's first character and of the one
+            after its last.
         note: called with remarks on how the file is read.
         keep: columns whose values are returned beside the inputs. If there are any, all columns are names, never numbers.
 
     Raises:
-        UsageError: ``spans`` without ``column``, and as ``read_rows``.
-        DataFormatError: a target is missing or lies outside its text, and as ``read_rows``.
+        UsageError: ``spans`` is given without ``column``; and as ``read_rows``.
+        DataFormatError: a target is missing or outside its text; and as ``read_rows``.
     """
     if spans and not column:
         raise UsageError(
@@ -66,12 +67,12 @@ def _lines(
     for number, (value, *others) in rows:
         text = text_of(value, source, number)
         if n_spans:
-            item = _spanned(source, number, text, *others[:n_spans])
+            text_input = _spanned(source, number, text, *others[:n_spans])
         elif in_context:
-            item = parse_marked(text, f"{source}, line {number}")
+            text_input = parse_marked(text, f"{source}, line {number}")
         else:
-            item = TextInput(text)
-        yield Line(number, item, tuple(others[n_spans:]))
+            text_input = TextInput(text)
+        yield Line(number, text_input, tuple(others[n_spans:]))
 
 
 def _spanned(source: str, number: int, text: str, *span: Any) -> TextInput:

@@ -15,9 +15,9 @@ _EXAMPLE = 'An array of objects is read: [{"text": "..."}]'
 
 
 def read_document(path: Path) -> Any | None:
-    """Read a file that is one JSON document; ``None`` for JSON lines.
+    """Read a file that is one JSON document; return ``None`` for JSON lines.
 
-    An array is a document in any file. An object is one in ``.json`` alone: if its first line is not JSON by itself, or
+    An array is a document in any file. An object is one only in ``.json``: if its first line is not JSON by itself, or
     if it is the only line and holds several rows.
     """
     # One iterator for both: the first line that is not blank, then the lines after it.
@@ -25,7 +25,7 @@ def read_document(path: Path) -> Any | None:
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
     if first.strip().startswith("["):
         return _parse_whole(path)
-    if not first.strip().startswith("{") or not _is_json(path):
+    if not first.strip().startswith("{") or not _has_json_ending(path):
         return None
     is_only_line = not any(line.strip() for _, line in lines)
     try:
@@ -43,14 +43,14 @@ def _parse_whole(path: Path) -> Any:
     return parse_json("\n".join(stream_lines(path)), str(path))
 
 
-def _is_json(path: Path) -> bool:
+def _has_json_ending(path: Path) -> bool:
     return path.name.lower().removesuffix(".gz").endswith(".json")
 
 
 def document_rows(document: Any, source: str, note: Callable[[str], None]) -> list[tuple[int, Row]]:
     """Return the rows of a document, with the numbers of their records from 1.
 
-    ``note`` is called with remarks on what the document is taken for.
+    ``note`` is called with remarks on the tool that wrote the document.
 
     Raises:
         DataFormatError: the document holds no rows, or one is neither an object nor a text.
@@ -81,10 +81,10 @@ def _records(document: Any, source: str) -> Sequence[Any]:
     if not isinstance(document, dict):
         return []
     if isinstance(document.get("columns"), list) and isinstance(document.get("data"), list):
-        return _of_split(document["columns"], document["data"], source)
+        return _rows_of_split(document["columns"], document["data"], source)
     parts = list(document.values())
     if parts and all(isinstance(part, dict) and part.keys() == parts[0].keys() for part in parts):
-        return _of_table(document, source)
+        return _rows_of_table(document, source)
     arrays = [part for part in parts if _is_array_of_objects(part)]
     return arrays[0] if len(arrays) == 1 else []
 
@@ -93,7 +93,7 @@ def _is_array_of_objects(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(row, dict) for row in value)
 
 
-def _of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
+def _rows_of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
     """Return the rows of a table that pandas wrote with ``orient="split"``."""
     if not all(isinstance(column, (str, int)) for column in columns):
         raise DataFormatError(f"{source}: its columns have names of several parts.")
@@ -108,7 +108,7 @@ def _of_split(columns: list[Any], data: list[Any], source: str) -> list[Row]:
     return [dict(zip(names, values, strict=True)) for values in data]
 
 
-def _of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Row]:
+def _rows_of_table(document: Mapping[str, Mapping[str, Any]], source: str) -> list[Row]:
     """Return the rows of a table that pandas wrote by columns, or by rows (``orient="index"``).
 
     Rows are numbered, and columns must not be.

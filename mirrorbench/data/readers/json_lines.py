@@ -1,4 +1,4 @@
-"""JSON lines: an object a line."""
+"""JSON lines: one object per line."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ def parse_json(text: str, where: str) -> Any:
     """Parse a JSON text.
 
     Raises:
-        DataFormatError: it is not JSON, has a key twice in an object, or half of a surrogate pair; ``where`` names its
-            place in the message.
+        DataFormatError: it is not JSON, or has a key twice in an object or half of a surrogate pair. ``where`` is its
+            place, for the message.
     """
 
-    def distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def with_distinct_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         members = dict(pairs)
         if len(members) != len(pairs):
-            raise ValueError("a key stands twice in one object")
+            raise ValueError("a key occurs twice in one object")
         return members
 
     try:
-        value = json.loads(text, object_pairs_hook=distinct)
+        value = json.loads(text, object_pairs_hook=with_distinct_keys)
         if "\\ud" in text.lower() and not is_text(json.dumps(value, ensure_ascii=False)):
             raise ValueError("half of a surrogate pair")
         return value
@@ -37,7 +37,7 @@ def parse_json(text: str, where: str) -> Any:
 
 
 def objects_of_lines(path: Path, source: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the objects of JSON lines, with line numbers from 1; ``source`` is the name of the file for messages."""
+    """Yield the objects of JSON lines, with line numbers from 1; ``source`` is the name of the file for messages."""
     for number, line in enumerate(stream_lines(path), start=1):
         if not line.strip():
             continue

@@ -1,4 +1,4 @@
-"""JSON of users: an object a line, or a document of several records."""
+"""JSON of users: one object per line, or a document of several records."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ from mirrorbench.data.readers.json_lines import objects_of_lines
 def json_values(
     source: str, columns: Sequence[str], note: Callable[[str], None]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read the values of columns of a user's JSON, with line numbers, or numbers of records, from 1.
+    """Yield the values of columns of a user's JSON, with the numbers of lines or records from 1.
 
     ``note`` is called with remarks on how a document of several records is read (``json_documents``).
     """
     n_unanswered: Counter[str] = Counter()
     for number, row in json_objects(source, note):
         text_columns = []
+        # The default column that the first row gives is that of all rows.
         needs_default = not columns or not columns[0]
         if needs_default:
             text_columns = [name for name, value in row.items() if isinstance(value, str)]
@@ -41,7 +42,7 @@ def json_values(
 def json_objects(
     source: str, note: Callable[[str], None] = lambda message: None
 ) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Read the objects of a user's JSON lines, or of a JSON document, with line numbers, or numbers of records."""
+    """Read the objects of a user's JSON lines or JSON document, with the numbers of lines or records from 1."""
     path = Path(source).expanduser()
     if source == STDIN or not is_rereadable(path):
         return objects_of_lines(path, source)

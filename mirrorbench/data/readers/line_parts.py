@@ -11,7 +11,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import shown
 
 PAIR_MARK = "||"
-"""Mark between the parts of a line of plain text."""
+"""What separates the parts of a line of plain text."""
 
 
 def fields_of(lines: Sequence[str]) -> list[list[str]]:
@@ -25,12 +25,12 @@ def fields_of(lines: Sequence[str]) -> list[list[str]]:
 
 
 def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
-    """Return the pairs if all lines are pairs; ``None`` if they are texts.
+    """Return the pairs if all lines are pairs; ``None`` if they are texts, or if there are no lines.
 
     Args:
         lines: lines of a corpus, without blank ones.
         name: the name of the corpus, for messages.
-        raw: whether ``||`` is part of the text, as for a named method of single texts; a tab never is (default false).
+        raw: whether ``||`` is part of a text, as for a named method of single texts; a tab never is (default false).
 
     Raises:
         UsageError: most lines are pairs, but not all.
@@ -56,7 +56,7 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
 
 
 def texts_of(lines: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Yield the texts of each line that count as seen: the line, and its parts except an id before two names."""
+    """Yield the texts that each line contains: the line itself, and its parts except an id before two names."""
     for line, fields in zip(lines, fields_of(lines), strict=True):
         if len(fields) in (2, 3) and all(fields):
             yield (line, *fields[-2:])

@@ -13,28 +13,30 @@ from mirrorbench.data.readers.columns import resolve_columns
 def parquet_values(
     source: str, columns: Sequence[str], note: Callable[[str], None]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read the values of columns of a user's Parquet file, with row numbers from 1; ``note`` is called with remarks."""
+    """Yield the values of columns of a user's Parquet file, with row numbers from 1.
+
+    ``note`` is called with remarks for the user. A file that cannot be read is a ``DataFormatError``.
+    """
     parquet, arrow = pyarrow()
     try:
         with parquet.ParquetFile(Path(source).expanduser()) as file:
             schema = file.schema_arrow
             text_columns = [field.name for field in schema if _holds_texts(field.type)]
-            columns = resolve_columns(columns, schema.names, text_columns, source, note)
-            distinct_columns = list(dict.fromkeys(columns))
+            names = resolve_columns(columns, schema.names, text_columns, source, note)
+            distinct_names = list(dict.fromkeys(names))
             number = 0
-            for batch in file.iter_batches(batch_size=1024, columns=distinct_columns):
-                values_of_columns = [batch.column(column).to_pylist() for column in columns]
+            for batch in file.iter_batches(batch_size=1024, columns=distinct_names):
+                values_of_columns = [batch.column(name).to_pylist() for name in names]
                 for values in zip(*values_of_columns, strict=True):
                     number += 1
                     yield number, values
     except (arrow.ArrowException, OSError, ValueError) as error:
-        raise DataFormatError(
-            f"{source} cannot be read as Parquet: {str(error).splitlines()[0]}"
-        ) from None
+        reason = str(error).partition("\n")[0]
+        raise DataFormatError(f"{source} cannot be read as Parquet: {reason}") from None
 
 
 def _holds_texts(column_type: Any) -> bool:
-    """Return whether a column holds texts; texts of few values may be stored as a dictionary (pandas' categories)."""
+    """Return whether a column holds texts, perhaps stored as a dictionary of its few values (pandas' categories)."""
     value_type = getattr(column_type, "value_type", None)
     if value_type is not None and str(column_type).startswith("dictionary"):
         column_type = value_type

@@ -40,7 +40,7 @@ def format_of(source: str) -> str:
 
 
 def silent(message: str) -> None:
-    """Do nothing with a remark on how a file is read."""
+    """Ignore a remark on how a file is read."""
 
 
 def read_rows(
@@ -50,7 +50,7 @@ def read_rows(
     named: bool = False,
     file_format: str = "",
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    r"""Read a file; return line or row numbers (from 1), each with the values of ``columns``.
+    r"""Read a file row by row: return line or row numbers (from 1), each with the values of ``columns``.
 
     Lines end at ``\n`` alone; a byte order mark and one ``\r`` before the end are dropped. Quotation marks of ``.tsv`` are
     read by ``quotes_are_marks``.
@@ -105,14 +105,14 @@ def read_strings(
     strip: bool = True,
     note: Callable[[str], None] = silent,
 ) -> Iterator[tuple[int, str]]:
-    """Read the texts of a file, with their line numbers; the two texts of a pair are joined by a tab.
+    """Yield the texts of a file, with their line numbers; the two texts of a pair are joined by a tab.
 
     Blank texts, and pairs with one, are left out. ``source``, ``note`` and errors are those of ``read_rows``.
 
     Args:
         source: the path of the file.
-        columns: one for texts, two for pairs; by default the default column.
-        strip: whether spaces at both ends of texts are removed (default true).
+        columns: one for texts, two for pairs; if empty, the default column of ``read_rows``.
+        strip: whether white space at both ends of texts is removed (default true).
         note: called with remarks on how the file is read.
     """
     if len(columns) > 2:

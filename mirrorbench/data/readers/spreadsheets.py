@@ -31,13 +31,13 @@ _ESCAPED = re.compile(r"_x([0-9A-Fa-f]{4})_")
 
 
 class _NoValue(str):
-    """Why a cell with a formula has no value, which is an error where the cell is read."""
+    """The reason why a cell with a formula has no value, which is an error only if the cell's column is read."""
 
 
 def sheet_values(
     source: str, columns: Sequence[str], note: Callable[[str], None]
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """Read the values of named columns of a user's ``.xlsx`` file, with row numbers from 1 as Excel counts them.
+    """Yield the values of columns of a user's ``.xlsx`` file, with row numbers from 1 as Excel counts them.
 
     The first row that is not empty holds the names. Empty rows at the end are left out. ``note`` is called with remarks
     on how the file is read.
@@ -45,17 +45,18 @@ def sheet_values(
     Raises:
         UsageError: openpyxl is not installed, or the columns are not named and not certain.
         DataFormatError: the file is damaged, a part of it is larger than ``MEMBER_LIMIT`` once it is unpacked, it has no
-            such column, or one holds a formula with an error or without a value; the message names the row.
+            such column, or a column holds a formula with an error or without a value; the message names the row.
     """
     path = Path(source).expanduser()
     rows = _rows(path, note)
-    _, head = next(rows, (0, ()))
-    names = _names(head)
-    chosen = resolve_columns(columns, names, [name for name in names if name], source, note)
-    places = [names.index(column) for column in chosen]
+    _, header = next(rows, (0, ()))
+    names = _names(header)
+    text_columns = [name for name in names if name]
+    resolved_names = resolve_columns(columns, names, text_columns, source, note)
+    indices = [names.index(name) for name in resolved_names]
     for number, row in without_empty_end(_with_formulas(rows, path), source, note, fewest=0):
         # Rows may be shorter than the first one.
-        values = tuple(row[place] if place < len(row) else None for place in places)
+        values = tuple(row[index] if index < len(row) else None for index in indices)
         for value in values:
             if isinstance(value, _NoValue):
                 hint = "Open the file in a spreadsheet program, which computes its formulas, and save it."
@@ -65,13 +66,13 @@ def sheet_values(
 
 def sheet_header(path: Path) -> list[str]:
     """Return the names of the columns of an ``.xlsx`` file; none for an empty sheet."""
-    _, head = next(_rows(path, lambda message: None), (0, ()))
-    return _names(head)
+    _, header = next(_rows(path, lambda message: None), (0, ()))
+    return _names(header)
 
 
-def _names(head: Sequence[Any]) -> list[str]:
+def _names(header: Sequence[Any]) -> list[str]:
     """Return the names of the columns up to the last one; an empty cell between them has an empty name."""
-    names = ["" if value is None else str(value) for value in head]
+    names = ["" if value is None else str(value) for value in header]
     while names and not names[-1]:
         names.pop()
     return names
@@ -101,9 +102,9 @@ def _with_formulas(
         if formulas is None:
             formulas = _places_of_formulas(path)
         values = list(row)
-        for place, value in enumerate(row):
-            if value is None and (number, place) in formulas:
-                values[place] = _NoValue("without a stored value")
+        for index, value in enumerate(row):
+            if value is None and (number, index) in formulas:
+                values[index] = _NoValue("without a stored value")
         yield number, values
 
 
@@ -111,9 +112,9 @@ def _places_of_formulas(path: Path) -> set[tuple[int, int]]:
     """Return the row (from 1) and the column (from 0) of each cell with a formula."""
     places = set()
     for number, cells in _cells(path, lambda message: None, formulas=True):
-        for place, cell in enumerate(cells):
+        for index, cell in enumerate(cells):
             if cell.data_type == "f":
-                places.add((number, place))
+                places.add((number, index))
     return places
 
 
@@ -130,7 +131,7 @@ def _cells(
         book = openpyxl.load_workbook(path, read_only=True, data_only=not formulas)
         if not book.worksheets:
             raise DataFormatError(
-                f"{path} has no sheet in a form that is read.",
+                f"{path} has no sheet in a form that can be read.",
                 "Save it as Excel workbook (.xlsx), not as Strict Open XML.",
             )
         sheet, *others = book.worksheets

@@ -12,9 +12,9 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.readers.files import (
     MAX_UNPACKED,
     bounded_lines,
-    most_bytes,
+    byte_limit,
     opened,
-    too_large,
+    too_large_error,
 )
 
 
@@ -24,30 +24,30 @@ def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
 
 
 def stream_lines(path: Path, encoding: str = "utf-8-sig") -> Iterator[str]:
-    """Read the lines of a text file one at a time, as ``read_lines`` does."""
+    """Yield the lines of a text file one by one, as ``read_lines`` reads them."""
     with opened(path) as stream:
-        if encoding == "utf-8-sig" and _beginning(stream) in (BOM_UTF16_LE, BOM_UTF16_BE):
-            yield from _of_utf16(stream, path)
+        if encoding == "utf-8-sig" and _first_two_bytes(stream) in (BOM_UTF16_LE, BOM_UTF16_BE):
+            yield from _utf16_lines(stream, path)
         else:
             yield from decoded(bounded_lines(stream, path), str(path), encoding)
 
 
-def _beginning(stream: IO[bytes]) -> bytes:
+def _first_two_bytes(stream: IO[bytes]) -> bytes:
     """Return the first two bytes of a stream without consuming them; no bytes for a stream without a buffer."""
     return stream.peek(2)[:2] if hasattr(stream, "peek") else b""
 
 
-def _of_utf16(stream: IO[bytes], path: Path) -> Iterator[str]:
+def _utf16_lines(stream: IO[bytes], path: Path) -> Iterator[str]:
     """Yield the lines of a file whose byte order mark says that it is UTF-16, as Excel writes Unicode text."""
     number = 0
-    remaining_bytes = most_bytes(path)
+    remaining_bytes = byte_limit(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
         while line := text.readline(MAX_UNPACKED // 2):
             number += 1
             remaining_bytes -= 2 * len(line)
             if remaining_bytes < 0:
-                raise too_large(path)
+                raise too_large_error(path)
             if "\0" in line:
                 raise DataFormatError(f"{path}, line {number}: a NUL; this is not a text file.")
             yield line.removesuffix("\n").removesuffix("\r")
@@ -65,15 +65,17 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
     ``\r`` (old Mac) is refused.
     """
     is_utf8 = encoding == "utf-8-sig"
-    name = "UTF-8" if is_utf8 else encoding
+    encoding_name = "UTF-8" if is_utf8 else encoding
     number = 0
     line = ""
     for number, raw in enumerate(lines, start=1):
         if number == 1 and raw.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
             hint = "Convert it, e.g. with: iconv -f utf-16 -t utf-8 FILE > NEWFILE"
-            raise DataFormatError(f"{where} is UTF-16, and {name} is expected.", hint)
+            raise DataFormatError(f"{where} is UTF-16, and {encoding_name} is expected.", hint)
         if number == 1 and not is_utf8 and raw.startswith(BOM_UTF8):
-            raise DataFormatError(f"{where} begins with the mark of UTF-8, and {name} is expected.")
+            raise DataFormatError(
+                f"{where} begins with the mark of UTF-8, and {encoding_name} is expected."
+            )
         if b"\0" in raw:
             problem = f"{where}, line {number}: a NUL byte; this is not a text file."
             raise DataFormatError(problem, _hint_on_nul(raw))
@@ -81,7 +83,7 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
             # Only the first line can begin with a byte order mark.
             text = raw.decode(encoding if number == 1 else encoding.removesuffix("-sig"))
         except UnicodeDecodeError as error:
-            problem = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {name}."
+            problem = f"{where}, line {number}: byte 0x{raw[error.start]:02x} is not valid {encoding_name}."
             hint = _hint_on_encoding(raw) if is_utf8 else ""
             raise DataFormatError(problem, hint) from None
         line = text.removesuffix("\n").removesuffix("\r")

@@ -16,7 +16,7 @@ from mirrorbench.core.quoting import shown
 _NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?\Z", re.ASCII)
 _LIST = re.compile(r"""\s*\[\s*(?:["']|\]\s*$)""")
 """The beginning of a list of texts, or an empty list."""
-_DIGITS = 9
+_MOST_DIGITS = 9
 """Most digits of an index."""
 
 
@@ -26,18 +26,18 @@ class Ids:
     def __init__(self) -> None:
         self._places: dict[str, tuple[Path | str, int]] = {}
 
-    def add(self, identity: str, path: Path | str, line: int) -> str:
+    def add(self, item_id: str, path: Path | str, line: int) -> str:
         """Register the id of a line and return it; ``DataFormatError`` if it is registered already."""
-        if identity in self._places:
-            first_path, first_line = self._places[identity]
+        if item_id in self._places:
+            first_path, first_line = self._places[item_id]
             where = f"line {first_line}"
             if first_path != path:
                 where = f"{first_path}, line {first_line}"
             raise DataFormatError(
-                f"{path}, line {line}: the id {shown(identity)} stands already in {where}."
+                f"{path}, line {line}: the id {shown(item_id)} is already used in {where}."
             )
-        self._places[identity] = path, line
-        return identity
+        self._places[item_id] = path, line
+        return item_id
 
 
 def is_label(value: Any) -> bool:
@@ -60,7 +60,7 @@ def is_list(value: Any) -> bool:
 
 
 def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
-    """Return the values of a list (``is_list``); a text that holds another JSON value is returned as the only value.
+    """Return the values of a list (``is_list``); a text that is another JSON value is itself the only one.
 
     Raises:
         DataFormatError: the list is written as text and is not JSON.
@@ -79,7 +79,7 @@ def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
 
 
 def label_text(value: Any) -> str:
-    """Return a label, score or id as text, whole numbers without a fraction: 1.0 of Parquet and JSON becomes 1."""
+    """Return a label, score or id as text, without the fraction of a whole number: 1.0 of Parquet and JSON becomes 1."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value).strip()
@@ -87,7 +87,7 @@ def label_text(value: Any) -> str:
 
 def parse_index(text: str) -> int:
     """Return an index from 0, written in at most nine ASCII digits; -1 for any other text."""
-    if text.isascii() and text.isdigit() and len(text) <= _DIGITS:
+    if text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS:
         return int(text)
     return -1
 

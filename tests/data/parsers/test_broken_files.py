@@ -25,14 +25,14 @@ CHANGES = [
     ("qnli", "\tlabel", "", "the header is not index, question, sentence, label"),
     ("qnli", "\tHe.", "\t ", "line 2: column 'sentence' is missing, empty"),
     ("table-tsv", "\t2", "\t2\tx", "line 2: 4 columns instead of 3"),
-    ("table-csv", "nan,2,j", "nan,2,i", "line 3: the id 'i' stands already in line 2"),
+    ("table-csv", "nan,2,j", "nan,2,i", "line 3: the id 'i' is already used in line 2"),
     ("table-csv", '"b, ""c"""', '"b', "line 2: unexpected end of data"),
     ("table-csv", '"b, ""c"""', '"b"x', "line 2: ',' expected"),
     ("table-csv", "null,nan,2,j", "", "line 3: an empty line"),
     ("table-jsonl", JSON_LINE, "[1]", "not a JSON object"),
     ("table-jsonl", JSON_LINE, "{", "not JSON"),
     ("table-jsonl", JSON_LINE, '{"0": "a"}', "is missing"),
-    ("table-jsonl", JSON_LINE, '{"l": "a", "l": "b"}', "a key stands twice"),
+    ("table-jsonl", JSON_LINE, '{"l": "a", "l": "b"}', "a key occurs twice"),
     ("table-jsonl", "null", "\\ud800", "half of a surrogate pair"),
     *(
         ("table-jsonl", "1.5", g, "line 1")

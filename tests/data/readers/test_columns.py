@@ -28,11 +28,13 @@ def test_unnamed_column_is_the_usual_or_only_one(texts: tuple[str, ...], chosen:
 
 
 def test_unnamed_column_of_several_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"a\.csv has several columns, none is named") as caught:
+    with pytest.raises(
+        UsageError, match=r"a\.csv has several columns, and none is named"
+    ) as caught:
         resolve_columns((), ("one", "two"), ("one", "two"), "a.csv", print)
     assert "--column NAME" in caught.value.hint
     assert "one, two" in caught.value.hint
-    with pytest.raises(UsageError, match="has no column of text, none is named"):
+    with pytest.raises(UsageError, match="has no column of text, and none is named"):
         resolve_columns((), ("n",), (), "a.csv", print)
 
 

@@ -77,7 +77,7 @@ def test_control_characters_of_texts_are_read(tmp_path: Path) -> None:
 
 def test_empty_cell_is_a_blank_text(tmp_path: Path) -> None:
     path = save(tmp_path / "a.xlsx", ["text", "id"], ["a", 1], [None, 2], ["b", 3])
-    assert [line.item.text for line in read_inputs(str(path), "text")] == ["a", "", "b"]
+    assert [line.input.text for line in read_inputs(str(path), "text")] == ["a", "", "b"]
 
 
 @pytest.mark.parametrize(
