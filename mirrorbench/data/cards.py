@@ -191,7 +191,7 @@ class DataFile(msgspec.Struct, frozen=True):
         sources: the file's sources, in the order in which they are tried.
         unverified: the original's checksum is unknown. The file is taken if the card's parser reads it; its checksum is
             recorded and required from then on, and results are marked.
-        optional: the task works without the file (e.g. labels that are not public); a failed fetch is no error.
+        optional: the task works without the file (e.g. labels that are not public); a failed fetch is not an error.
         rows: published number of items, which helps to tell an ``unverified`` file from another; 0 if unknown.
     """
 

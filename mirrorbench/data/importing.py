@@ -180,7 +180,7 @@ class _Importer:
                     copy.unlink()
 
     def _places(self, name: str) -> set[_Place]:
-        """Return the places in the store of the files without a published checksum whose path ends ``name``."""
+        """Return the store's places of files without a published checksum whose path is the end of ``name``."""
         parts = name.lower().split("/")
         places: set[_Place] = set()
         for start in range(len(parts)):

@@ -250,7 +250,7 @@ def unavailable(
         lines += [f"  - {failure}" for failure in failures]
     else:
         lines.append("Nothing was fetched: downloads are off (--offline, or a dry run).")
-        lines.append("It comes from:" if places else "No source of it is known.")
+        lines.append("It comes from:" if places else "Its source is not known.")
         lines += [f"  - {place}" for place in places]
     lines.append(f"Licence: {card.licence} {card.licence_url}".rstrip())
     if card.notes:

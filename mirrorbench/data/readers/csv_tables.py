@@ -290,9 +290,9 @@ def _uneven(source: str, line: int, n: int, width: int, separator: str) -> DataF
 def has_header(columns: Sequence[str], beginning: Sequence[Sequence[str]]) -> bool:
     """Return whether the first row of a table names its columns, given the ``columns`` that a user asked for.
 
-    It does unless these are numbers. Even then it does if it counts from 0, as pandas names columns (0, 1, 2), or if it
-    holds these numbers and a text is below the first of them: in a table without a header there would be another number
-    (1, great film; 0, bad film).
+    It does unless these are numbers. Even then the first row holds names if it counts from 0, as pandas names columns
+    (0, 1, 2), or if it holds these numbers and a text is below the first of them. In a table without a header another
+    number would be there (1, great film; 0, bad film).
 
     Args:
         columns: names or numbers; the first is that of a text.

@@ -15,7 +15,7 @@ PAIR_MARK = "||"
 
 
 def fields_of(lines: Sequence[str]) -> list[list[str]]:
-    """Split each line at tabs if all lines have one, otherwise at ``||`` or, in lines without it, at tabs."""
+    """Split each line at tabs if all lines have one; otherwise at ``||``, and lines without it at tabs."""
     all_have_tabs = all("\t" in line for line in lines)
     fields = []
     for line in lines:

@@ -52,7 +52,7 @@ def read_rows(
 ) -> Iterator[tuple[int, tuple[Any, ...]]]:
     r"""Read a file row by row: return line or row numbers (from 1), each with the values of ``columns``.
 
-    Lines end at ``\n`` alone; a byte order mark and one ``\r`` before the end are dropped. Quotation marks of ``.tsv`` are
+    Lines end only at ``\n``; a byte order mark and one ``\r`` before the end are dropped. Quotation marks of ``.tsv`` are
     read by ``quotes_are_marks``.
 
     Args:
@@ -86,7 +86,7 @@ def read_rows(
     elif not exists(path):
         raise UsageError(f"there is no file {path}", "Name a text file, or - for standard input.")
     if file_format == PLAIN_TEXT and columns:
-        hint = f"Columns are in files ending in {ENDINGS}; give the file such a name."
+        hint = f"Only files ending in {ENDINGS} have columns; rename the file."
         raise UsageError(f"{source} is read as plain text, which has no columns", hint)
     if file_format == PLAIN_TEXT:
         return ((number, (line,)) for number, line in enumerate(stream_lines(path), start=1))

@@ -172,7 +172,7 @@ def test_missing_data_file_is_refused(tmp_path: Path, name: str, absent: str, me
         ("table-tsv", {"scale": 5}, "scale: must be of type list"),
         ("table-tsv", {"seperator": ";"}, "unknown key 'seperator'"),
         ("am2ico", {"language": None}, "'language' must be a text"),
-        ("wic-tsv", {"subtask": 4}, "subtask 4"),
+        ("wic-tsv", {"subtask": 4}, "the subtask must be 1, 2 or 3, not 4"),
         ("multisimlex", {"languages": "ENG"}, "one or two columns"),
         ("xling-eval", {"train": "3k"}, r"are missing train\.freq\.3k"),
     ],

@@ -83,7 +83,7 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
     """
     subtask = whole_number(options, "subtask", 0)
     if subtask not in STATEMENTS:
-        raise DataFormatError(f"Parser 'wic-tsv': subtask {subtask} is none of 1, 2 and 3.")
+        raise DataFormatError(f"Parser 'wic-tsv': the subtask must be 1, 2 or 3, not {subtask}.")
     columns = Columns(("target", "index", "context"))
     pattern = r"(?P<group>train|dev|test)_(?P<part>examples|definitions|hypernyms|labels)\.txt"
     required = ("examples", "definitions", "hypernyms")

@@ -59,13 +59,15 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
         for name, sense in zip(context_names, senses, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
-        instance = f"{gold}: {instance_id} ({lemma}, {pos})"
         if not gold_keys:
-            raise DataFormatError(f"{instance} has no gold key, or occurs twice in {data}.")
+            raise DataFormatError(
+                f"{gold}: {instance_id} ({lemma}, {pos}) has no gold key, or occurs twice in {data}."
+            )
         unknown_keys = gold_keys - set(sense_keys)
         if unknown_keys:
             raise DataFormatError(
-                f"{instance} has keys that WordNet does not know: {', '.join(sorted(unknown_keys))}.",
+                f"{gold}: {instance_id} ({lemma}, {pos}) has keys that WordNet does not know: "
+                f"{', '.join(sorted(unknown_keys))}.",
                 hint="The sense keys must be those of WordNet 3.0, not of another version.",
             )
         occurrences.append(
