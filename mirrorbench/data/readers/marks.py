@@ -47,8 +47,9 @@ def parse_marked(text: str, where: str = "the text") -> TextInput:
 
     A bracket of the text itself is written ``\[``. A missing or empty target is a ``DataFormatError``.
 
-    >>> parse_marked("the [bank] of the river")
-    TextInput(text='the bank of the river', spans=((4, 8),), language='', role='')
+    >>> marked = parse_marked("the [bank] of the river")
+    >>> marked.text, marked.spans
+    ('the bank of the river', ((4, 8),))
     """
     unmarked = ""
     spans: list[tuple[int, int]] = []
