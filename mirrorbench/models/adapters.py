@@ -40,9 +40,9 @@ def check_installed() -> None:
 
 
 def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
-    """Freeze a model and add a LoRA adapter of a rank: A random, from the seed, and B zero.
+    """Freeze a model and add a LoRA adapter to it: matrix A is drawn from ``seed``, and matrix B is zero.
 
-    ``base``: the model's folder, which is stored with the adapter.
+    ``base``: the model's folder, which the adapter's settings name. A model with an adapter raises a ``UsageError``.
     """
     import torch
     from peft import LoraConfig
@@ -65,7 +65,7 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
     with torch.random.fork_rng(devices=[]):
         model.add_adapter(settings)
         torch.manual_seed(seed)
-        _in_float32(model)
+        _convert_adapter_to_float32(model)
         # peft draws A in the precision of the frozen weights, so it is drawn again in float32.
         for name, weight in model.named_parameters():
             if "lora_A" in name:
@@ -77,7 +77,7 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
 
 
 def _excluded_modules(model: Any) -> str:
-    """Return a pattern of the paths of modules that get no adapter; empty for none."""
+    """Return a regular expression for the paths of the modules that get no adapter; empty for none."""
     names: set[str] = set()
     for path, _ in model.named_modules():
         names.update(path.split("."))
@@ -88,7 +88,7 @@ def _excluded_modules(model: Any) -> str:
     patterns = []
     if present:
         patterns.append(rf"(.*\.)?({'|'.join(present)})(\..*)?")
-    # Here the model is a part of a larger one, whose other parts have layers of equal names.
+    # Only the language model of a larger model gets an adapter; other parts have layers of the same names.
     if [name for name, _ in model.named_children()] == [LANGUAGE]:
         patterns.append(rf"(?!{LANGUAGE}\.).*")
     return "|".join(patterns)
@@ -99,18 +99,19 @@ def is_adapted(model: Any) -> bool:
     return bool(getattr(model, "_hf_peft_config_loaded", False))
 
 
-def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
+def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
     """Add the adapter in a folder to its backbone, without merging it.
 
-    Embeddings of tokens that the adapter stores replace the backbone's, and heads that it stores are left out.
+    Token embeddings that the adapter stores replace the backbone's; heads that it stores are left out.
 
     Args:
         model: the backbone.
-        folder: the adapter's.
-        tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
+        folder: the directory of the adapter.
+        n_tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
 
     Raises:
-        ModelUnavailableError: the adapter does not fit, or adds tokens and stores no embeddings of them.
+        ModelUnavailableError: the adapter does not fit, adds tokens without storing their embeddings, or is a prompt.
+        UsageError: ``peft`` is not installed.
     """
     check_installed()
     from peft import inject_adapter_in_model, set_peft_model_state_dict
@@ -123,18 +124,19 @@ def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
     stored_tensors = adapter_tensors(folder)
-    trained_model = _under_trained_names(model, stored_tensors)
-    tensors = _without_heads(model, trained_model, stored_tensors)
+    trained_model = _with_trained_names(model, stored_tensors)
+    tensors = _tensors_of_model(model, trained_model, stored_tensors)
     if not tensors:
         raise _does_not_fit(folder, stored_tensors)
-    config = _without_tokens_of_heads(trained_model, settings)
-    _take_embeddings(model, trained_model, _Adapter(folder, config, tensors), tokens)
+    config = _config_without_head_tokens(trained_model, settings)
+    _copy_embeddings(model, trained_model, _Adapter(folder, config, tensors), n_tokens)
     inject_adapter_in_model(config, trained_model, _ADAPTER_NAME)
     # peft adds weights in the precision of the frozen ones; float32 takes the stored weights without rounding.
-    _in_float32(trained_model)
+    _convert_adapter_to_float32(trained_model)
     try:
         report: Any = set_peft_model_state_dict(trained_model, tensors, _ADAPTER_NAME)
-    except KeyError as error:  # a weight of a module of modules_to_save that is not stored
+    except KeyError as error:
+        # A module of modules_to_save lacks a stored weight.
         raise _does_not_fit(folder, error.args) from error
     mismatches = _mismatches(trained_model, report)
     if mismatches:
@@ -145,11 +147,12 @@ def open_adapter(model: Any, folder: Path, tokens: int = 0) -> None:
 
 
 def _mismatches(trained_model: Any, report: Any) -> set[str]:
-    """Return the names of the weights of only one of model and adapter, by the report of ``peft``.
+    """Return the names of weights that only the model or only the adapter has, according to ``peft``'s report.
 
-    A pooler's are left out: models with some heads lack one, and no vector depends on it.
+    Those of a pooler are left out: models with some heads lack one, and no vector depends on it.
     """
-    parameter_names = {name for name, _ in trained_model.named_parameters()}  # tied weights once
+    # Names tied weights once, unlike the report.
+    parameter_names = {name for name, _ in trained_model.named_parameters()}
     mismatches = set(report.unexpected_keys)
     for name in report.missing_keys:
         if name in parameter_names and _ADAPTER_NAME in name.split("."):
@@ -173,19 +176,19 @@ _ADAPTER_NAME = "default"
 
 
 def _does_not_fit(folder: Path, names: Iterable[str]) -> ModelUnavailableError:
-    """Return the error for an adapter of another model; ``names``: of the weights of only one of the two."""
+    """Return the error for an adapter of another model; ``names``: weights that only one of the two has."""
     return ModelUnavailableError(
         f"the adapter in {folder} does not fit its backbone ({min(names, default='no weights')})",
         f"Check that base_model_name_or_path in {ADAPTER} names the model that the adapter was trained on.",
     )
 
 
-def _under_trained_names(model: Any, tensor_names: Iterable[str]) -> Any:
-    """Return a model under the names of modules with which an adapter was trained.
+def _with_trained_names(model: Any, tensor_names: Iterable[str]) -> Any:
+    """Return a model whose modules have the names that they had when an adapter was trained.
 
-    ``tensor_names``: those of the adapter. If it was trained on a model with a head, they begin with the name of the
-    model inside (``roberta.``). An adapter's settings name modules too, by whole names or patterns, so the model is put
-    under that name instead of translating each setting.
+    ``tensor_names``: names of the adapter's weights. If it was trained on a model with a head, they begin with the name
+    of the model inside (``roberta.``); then the model is returned inside an outer module, under that name. So the
+    adapter's settings, which name modules too, by whole names or patterns, need no translation.
     """
     prefix = model.base_model_prefix
     trained_inside = any(name.startswith(f"{prefix}.") for name in tensor_names)
@@ -195,7 +198,7 @@ def _under_trained_names(model: Any, tensor_names: Iterable[str]) -> Any:
 
     outer: Any = torch.nn.Module()
     outer.add_module(prefix, model)
-    # What peft asks a model of transformers for. The model inside handles its tied weights itself.
+    # Attributes that peft requires of a model of transformers. The model inside handles its tied weights itself.
     outer.config = model.config
     outer.base_model_prefix = prefix
     outer.get_input_embeddings = model.get_input_embeddings
@@ -203,23 +206,23 @@ def _under_trained_names(model: Any, tensor_names: Iterable[str]) -> Any:
     return outer
 
 
-def _without_heads(
+def _tensors_of_model(
     model: Any, trained_model: Any, stored_tensors: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return an adapter's tensors for modules of the model, without those of a head or a decoder that is not read."""
-    path = next(path for path, module in trained_model.named_modules() if module is model)
-    prefix = f"{path}." if path else ""
+    model_path = next(path for path, module in trained_model.named_modules() if module is model)
+    prefix = f"{model_path}." if model_path else ""
     prefixes = tuple(f"{prefix}{name}." for name, _ in model.named_children())
     tensors = {}
     for name, tensor in stored_tensors.items():
         if name.startswith(prefixes):
-            # peft stores a module of modules_to_save twice, where it stores the embeddings too.
+            # Where peft also stores the embeddings, it stores a module of modules_to_save under two names.
             tensors[name.replace(".modules_to_save.", ".")] = tensor
     return tensors
 
 
-def _without_tokens_of_heads(trained_model: Any, settings: Mapping[str, Any]) -> Any:
-    """Return the configuration of an adapter without tuned tokens of a head, where ``peft`` would look for them."""
+def _config_without_head_tokens(trained_model: Any, settings: Mapping[str, Any]) -> Any:
+    """Return the ``PeftConfig`` of an adapter, without tuned tokens of a head, which ``peft`` would look for."""
     from peft import PeftConfig
 
     config: Any = PeftConfig.from_peft_type(**settings)  # type: ignore[no-untyped-call]
@@ -246,12 +249,15 @@ _TUNED_TOKENS = ("trainable_tokens_delta", "token_adapter.trainable_tokens_delta
 """Names of the embeddings of tuned tokens in an adapter: of tokens alone, and beside LoRA."""
 
 
-def _take_embeddings(model: Any, trained_model: Any, adapter: _Adapter, tokens: int) -> None:
-    """Copy the embeddings of tokens that an adapter stores into its backbone, enlarged to ``tokens`` if need be."""
+def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens: int) -> None:
+    """Copy a matrix of token embeddings that an adapter stores into its backbone, enlarged to ``n_tokens`` if need be.
+
+    Embeddings of single tuned tokens are left to ``peft``; the backbone only gets the rows and the precision for them.
+    Raise a ``ModelUnavailableError`` for added tokens without stored embeddings.
+    """
     import torch
 
     matrix = model.get_input_embeddings().weight
-    n_embeddings = len(matrix)
     # Encoder-decoders have the same matrix in several modules.
     paths = []
     for path, module in trained_model.named_modules(remove_duplicate=False):
@@ -263,19 +269,13 @@ def _take_embeddings(model: Any, trained_model: Any, adapter: _Adapter, tokens: 
     if stored_matrix is not None:
         new_size = len(stored_matrix)
     else:
-        new_size = max(n_embeddings, tokens)
-        added_tokens = set(range(n_embeddings, tokens))
-        random_tokens = added_tokens
+        tuned_tokens: set[int] = set()
         if tuned_rows is not None:
-            random_tokens = added_tokens - _tuned_tokens(adapter.config, paths)
-        if random_tokens:
-            which = "them" if random_tokens == added_tokens else f"{len(random_tokens)} of them"
-            raise ModelUnavailableError(
-                f"the adapter in {adapter.folder} adds tokens to its backbone's {n_embeddings}, and stores no "
-                f"embeddings of {which}; they would be random numbers",
-                "Save it anew with save_embedding_layers=True (peft).",
-            )
-    if new_size != n_embeddings:
+            tuned_tokens = _tuned_tokens(adapter.config, paths)
+        added_tokens = set(range(len(matrix), n_tokens))
+        _check_added_tokens(adapter.folder, len(matrix), added_tokens, tuned_tokens)
+        new_size = max(len(matrix), n_tokens)
+    if new_size != len(matrix):
         model.resize_token_embeddings(new_size, mean_resizing=False)
     weight = model.get_input_embeddings().weight
     # peft would round rows of tuned tokens to the precision of the others.
@@ -286,8 +286,23 @@ def _take_embeddings(model: Any, trained_model: Any, adapter: _Adapter, tokens: 
         weight.data.copy_(stored_matrix)
 
 
+def _check_added_tokens(
+    folder: Path, n_embeddings: int, added_tokens: set[int], tuned_tokens: set[int]
+) -> None:
+    """Raise a ``ModelUnavailableError`` if an adapter adds tokens whose embeddings it has not tuned and stored."""
+    random_tokens = added_tokens - tuned_tokens
+    if not random_tokens:
+        return
+    which = "them" if random_tokens == added_tokens else f"{len(random_tokens)} of them"
+    raise ModelUnavailableError(
+        f"the adapter in {folder} adds tokens to its backbone's {n_embeddings}, and stores no embeddings of {which}; "
+        "they would be random numbers",
+        "Save it again with save_embedding_layers=True (peft).",
+    )
+
+
 def _first_tensor(tensors: Mapping[str, Any], paths: Sequence[str], names: Sequence[str]) -> Any:
-    """Return the tensor with the first of some names in one of the modules with these paths; ``None`` for none."""
+    """Return the first tensor that is there, by name and then by module path; ``None`` if there is none."""
     for name in names:
         for path in paths:
             tensor = tensors.get(f"{path}.{name}")
@@ -299,7 +314,8 @@ def _first_tensor(tensors: Mapping[str, Any], paths: Sequence[str], names: Seque
 def _tuned_tokens(config: Any, paths: Sequence[str]) -> set[int]:
     """Return the ids of tokens whose embeddings an adapter has tuned; ``paths``: of the modules of embeddings."""
     indices = getattr(config, "trainable_token_indices", None)
-    if indices is None:  # an adapter of tokens alone
+    if indices is None:
+        # The adapter tunes tokens only.
         indices = config.token_indices
     if not isinstance(indices, dict):
         return set(indices)
@@ -317,7 +333,7 @@ def adapter_tensors(folder: Path) -> dict[str, Any]:
     return {name.removeprefix("base_model.model."): weight for name, weight in weights.items()}
 
 
-def _in_float32(model: Any) -> None:
+def _convert_adapter_to_float32(model: Any) -> None:
     """Convert an adapter's weights to float32."""
     for name, weight in model.named_parameters():
         if "lora_" in name and weight.dtype.itemsize < 4:
@@ -325,10 +341,10 @@ def _in_float32(model: Any) -> None:
 
 
 def merge_adapter(model: Any) -> None:
-    """Add the adapter's products to the model's weights and remove the adapter; vectors change by rounding alone."""
+    """Add the adapter's products to the model's weights and remove the adapter; only rounding changes vectors."""
     for adapted in list(_adapted_layers(model)):
         layer = adapted.layer
-        # peft's modules_to_save and trainable tokens are unloaded in another way than its layers.
+        # This method exists for modules_to_save and trainable tokens, but not for layers.
         if hasattr(layer, "unload_and_optionally_merge_module"):
             merged = layer.unload_and_optionally_merge_module(
                 merge=True, safe_merge=True, adapter_names=None

@@ -112,10 +112,10 @@ class Backbone:
         return {}
 
 
-# Sources: hub ids from paper 1, Table 15, and paper 2, Table 12, with sizes from there and from paper 1's appendix
-# ("110M"); the papers' own tuned models from the READMEs of mirror-bert, MirrorWiC and sapbert, how they are read from
-# their cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation scripts; the
-# others from their cards on the hub and MTEB's descriptions of models.
+# Sources of backbones.tsv: hub ids from paper 1, Table 15, and paper 2, Table 12, with sizes from there and from paper
+# 1's appendix ("110M"); the papers' own tuned models from the READMEs of mirror-bert, MirrorWiC and sapbert, how they
+# are read from their cards ("all tokens (including padded ones)", "[CLS] (before pooler)") and the released evaluation
+# scripts; the others from their cards on the hub and MTEB's descriptions of models.
 def _read_backbones() -> dict[str, Backbone]:
     """Read ``backbones.tsv`` beside this module; its first line has the names of the columns."""
     path = files("mirrorbench") / "models" / "backbones.tsv"
@@ -154,14 +154,15 @@ _MISTYPED_SIMILARITY = 0.75
 
 
 def backbone_of(spec: EncoderSpec) -> Backbone:
-    """Return the backbone of a short name, or an empty one for any other name."""
+    """Return the backbone of a short name, or one without any properties for any other name."""
     return BACKBONES.get(spec.backbone) or Backbone("", "", "", "", "")
 
 
 def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
-    """Raise an error for a mistyped short name or encoder system, or a missing package, before the hub is asked.
+    """Raise an error for a mistyped short name or encoder system, a missing package or an unread format of weights.
 
-    Hub ids without an owner (``bert-base-uncased``) are similar to none of them, and no new ones can be created.
+    This is checked before the hub is asked. Hub ids without an owner (``bert-base-uncased``) pass, since none of them
+    is similar to a short name, and no new ones can be created.
     """
     name = spec.backbone
     check_format(name)
@@ -204,31 +205,34 @@ def description_of(folder: Path) -> Description:
 
 
 def stored_transformation(spec: EncoderSpec) -> Path:
-    """Return the file with the transformation that ``mirrorbench tune`` wrote into a directory."""
+    """Return the file with the transformation that ``mirrorbench tune`` wrote into a directory.
+
+    A directory without one raises a ``ModelUnavailableError``.
+    """
     folder = Path(spec.backbone).expanduser()
-    weights = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
-    if not weights:
+    weight_files = sorted(folder.glob("[0-9]_Dense/model.safetensors"))
+    if not weight_files:
         raise ModelUnavailableError(
             f"{spec}: post=stored is a transformation inside the directory, and {folder} holds none",
             "Write post=center, zscore, whiten or abtt.",
         )
-    return weights[0]
+    return weight_files[0]
 
 
-def is_here(known: Backbone) -> bool:
+def is_available_offline(backbone: Backbone) -> bool:
     """Return whether a backbone can be opened without the network."""
     from huggingface_hub import try_to_load_from_cache
 
-    if known.package:
-        return find_spec(known.package.module) is not None
-    if known.hub_id == EMBEDDED:
+    if backbone.package:
+        return find_spec(backbone.package.module) is not None
+    if backbone.hub_id == EMBEDDED:
         return True
     # For a file that the hub is known to lack, the function returns a marker object instead of a path.
-    return isinstance(try_to_load_from_cache(known.hub_id, "config.json"), str)
+    return isinstance(try_to_load_from_cache(backbone.hub_id, "config.json"), str)
 
 
 def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
-    """Return the languages that a backbone with monolingual models reads by its English model."""
+    """Return the languages for which a backbone with monolingual models uses its English model."""
     models = backbone_of(spec).by_language
     if not models:
         return []
@@ -238,7 +242,8 @@ def foreign_languages(spec: EncoderSpec, languages: Iterable[str]) -> list[str]:
 def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     """Return the local directory of a backbone's files, which are downloaded unless ``offline``.
 
-    ``language`` selects the model of backbones with monolingual models, as in the papers.
+    ``language`` selects the model of backbones with monolingual models, as in the papers. A model that is not available
+    raises a ``ModelUnavailableError``, a mistyped name an ``UnknownNameError``.
     """
     check_name(spec)
     backbone = BACKBONES.get(spec.backbone)
@@ -257,48 +262,53 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
 
 
 def with_its_base(path: Path, offline: bool) -> Path:
-    """Return a model's directory, after downloading the backbone if the model is an adapter of one on the hub.
+    """Return the directory of a model, after making sure that the backbone of an adapter is there.
 
-    Files of a local backbone that changed after the adapter's tuning raise a ``ModelUnavailableError``.
+    An adapter's backbone is downloaded from the hub unless ``offline``. Raise a ``ModelUnavailableError`` if it is
+    missing, or if it is a local directory whose files have changed since the adapter was tuned.
     """
-    base = base_folder(path, offline)
-    if base == path:
+    backbone = backbone_folder(path, offline)
+    if backbone == path:
         return path
-    name_of_base = str(json_object(path / ADAPTER).get("base_model_name_or_path"))
-    if not os.path.isdir(name_of_base):
+    backbone_name = str(json_object(path / ADAPTER).get("base_model_name_or_path"))
+    if not os.path.isdir(backbone_name):
+        # Only local backbones are checked.
         return path
     expected = str(description_of(path).identity.get("backbone", ""))
     if not expected:
         return path
-    actual = files_checksum(base)
-    if expected not in (actual, with_tokenizer_of_file(actual)):
+    actual = files_checksum(backbone)
+    # A fingerprint is the checksum of the files, unless the tokenizer is read from its file.
+    if expected not in (actual, fingerprint_with_file_tokenizer(actual)):
         raise ModelUnavailableError(
-            f"{path} is an adapter on {base}, whose files changed since (checksum {expected[:12]}, now {actual[:12]})",
-            f"Restore all files of the backbone in {base}, or tune the adapter again.",
+            f"{path} is an adapter of {backbone}, whose files have changed since the adapter was tuned (checksum "
+            f"{expected[:12]}, now {actual[:12]})",
+            f"Restore all files of the backbone in {backbone}, or tune the adapter again.",
         )
     return path
 
 
-def base_folder(path: Path, offline: bool = True) -> Path:
-    """Return the directory of an adapter's backbone, or the directory itself without an adapter.
+def backbone_folder(path: Path, offline: bool = True) -> Path:
+    """Return the directory of an adapter's backbone, which is downloaded unless ``offline``; else the path itself.
 
-    A backbone that is an adapter itself raises a ``ModelUnavailableError``.
+    Raise a ``ModelUnavailableError`` for a backbone that is missing or an adapter itself.
     """
     if not (path / ADAPTER).is_file():
         return path
-    base = _named_base(path, offline)
-    if (base / ADAPTER).is_file():
-        second = json_object(base / ADAPTER).get("base_model_name_or_path")
+    backbone = _backbone_of_adapter(path, offline)
+    if (backbone / ADAPTER).is_file():
+        second = json_object(backbone / ADAPTER).get("base_model_name_or_path")
         raise ModelUnavailableError(
-            f"{path} is an adapter on {base}, which is an adapter itself, on {second}; two are not read",
-            f"Write {base} as a whole model (merge_and_unload() of peft), and name that in {path / ADAPTER} "
+            f"{path} is an adapter of {backbone}, which is itself an adapter of {second}; adapters of adapters are "
+            "not read",
+            f"Write {backbone} as a whole model (merge_and_unload() of peft), and name that in {path / ADAPTER} "
             "(base_model_name_or_path).",
         )
-    return base
+    return backbone
 
 
-def _named_base(path: Path, offline: bool) -> Path:
-    """Return the directory of the backbone that an adapter names."""
+def _backbone_of_adapter(path: Path, offline: bool) -> Path:
+    """Return the directory of the backbone that an adapter names, which is downloaded unless ``offline``."""
     settings = json_object(path / ADAPTER)
     name = str(settings.get("base_model_name_or_path"))
     if os.path.isdir(name):
@@ -316,7 +326,7 @@ def tokenizer_folder(path: Path) -> Path:
     """Return the directory of a model's tokenizer: the backbone's for an adapter without one."""
     if any(path.glob("tokenizer*")):
         return path
-    return base_folder(path)
+    return backbone_folder(path)
 
 
 def embedded_directory() -> Path:
@@ -325,7 +335,7 @@ def embedded_directory() -> Path:
 
 
 def _from_package(name: str, package: Package) -> Path:
-    """Return the directory of a model in an installed package, after a check of its files."""
+    """Return the directory of a model in an installed package; raise an error if its files have changed."""
     path = Path(str(files(package.module))) / "model"
     checksum = files_checksum(path)
     if checksum != package.fingerprint:
@@ -338,7 +348,7 @@ def _from_package(name: str, package: Package) -> Path:
 
 
 def _local(path: Path, spec: EncoderSpec) -> Path:
-    """Return the directory of the transformer in a local model, after a check that it can be read."""
+    """Return the directory of the transformer in a local model; raise an error if there is none that can be read."""
     # Unlike Path.is_dir, os.path.isdir accepts a name that is too long for the file system.
     if not os.path.isdir(path):
         raise _not_a_directory(path, spec)
@@ -363,7 +373,7 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
 
 
 def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
-    """Return the error for a path that is not a directory, with a hint where the model may be."""
+    """Return the error for a path that is not a directory, with a hint on where the model may be."""
     if len(spec.backbone) >= 300:
         problem = "a backbone's path is too long"
     elif os.path.isfile(path):
@@ -442,29 +452,32 @@ def _not_available(hub_id: str, offline: bool, error: Exception) -> ModelUnavail
 
 
 def files_checksum(path: Path) -> str:
-    """Return the SHA-256 of a model directory's configuration, tokenizer and weights."""
+    """Return the SHA-256 of a model's configuration, tokenizer and weights, an adapter's backbone included."""
     return checksums.content(files_of(path))
 
 
-def with_tokenizer_of_file(files: str) -> str:
-    """Return the fingerprint of files whose tokenizer is read from its file in place of transformers' class."""
-    return digest({"files": files, "tokenizer": "file"})
+def fingerprint_with_file_tokenizer(checksum: str) -> str:
+    """Return the fingerprint of a model whose tokenizer is read from its file instead of by transformers' class.
+
+    ``checksum``: that of the model's files.
+    """
+    return digest({"files": checksum, "tokenizer": "file"})
 
 
 def files_of(path: Path) -> list[tuple[str, Path]]:
-    """Return the files of a model directory that decide its vectors, with their names."""
+    """Return the names and paths of the files that decide a model's vectors, an adapter's backbone included."""
     # All small files count, though some (training arguments) do not change vectors: tokenizer files cannot be told
     # apart by name.
     patterns = (*_SMALL_FILES, *_WEIGHTS, *_PICKLED_WEIGHTS)
-    base = base_folder(path)
+    backbone = backbone_folder(path)
     entries: set[tuple[str, Path]] = set()
     for pattern in patterns:
         entries.update((file.name, file) for file in path.glob(pattern))
-        if base != path:
-            entries.update((f"backbone/{file.name}", file) for file in base.glob(pattern))
+        if backbone != path:
+            entries.update((f"backbone/{file.name}", file) for file in backbone.glob(pattern))
     return sorted(entries)
 
 
 def configuration(path: Path) -> dict[str, Any]:
     """Read the ``config.json`` of a model directory, or of an adapter's backbone."""
-    return json_object(base_folder(path) / "config.json")
+    return json_object(backbone_folder(path) / "config.json")

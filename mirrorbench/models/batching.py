@@ -6,6 +6,7 @@ independent of the other texts: padding and few tokens would change the order of
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -129,16 +130,14 @@ def _longest_first(lengths: ArrayLike) -> _LongestFirst:
     return _LongestFirst(order, tokens[order])
 
 
-# The next two functions divide the indices of texts into batches, longest texts first. A batch has at most `budget`
-# tokens, or a single longer text. With a `fixed_length` every text is padded to that length.
-
-
 def similar_length_batches(
     lengths: ArrayLike, budget: int, fixed_length: int = 0, pass_cost: int = PASS_COST["cpu"]
 ) -> Iterator[list[int]]:
-    """Yield batches that end when full, or when padding for the next text would exceed ``pass_cost`` tokens.
+    """Divide texts of these lengths into batches of padded texts, the longest first, and yield the texts' indices.
 
-    A ``pass_cost`` of 0 makes batches of one length.
+    A batch has at most ``budget`` tokens with padding, or a single longer text. It ends when it is full, or before the
+    padding for the next text would exceed ``pass_cost`` tokens; with a ``pass_cost`` of 0 it has texts of one length.
+    With a ``fixed_length`` every text is padded to that length.
     """
     texts = _longest_first(lengths)
     start = 0
@@ -165,13 +164,14 @@ def _size_by_padding(lengths: NDArray[np.int64], width: int, pass_cost: int) -> 
 
 
 def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
-    """Yield the fewest batches of about equal numbers of tokens, at most ``budget`` and one text, for packed rows.
+    """Divide texts of these lengths into batches for packed rows, the longest first, and yield the texts' indices.
 
-    Texts of a batch have similar lengths, since attention may pad. Several batches are even in number, for two cores.
+    Batches are few and have about equal numbers of tokens, at most ``budget`` and one text. Texts of a batch
+    have similar lengths, since attention may pad. There is one batch or, for two cores, an even number.
     """
     texts = _longest_first(lengths)
     total = int(texts.lengths.sum())
-    n_batches = max(1, -(-total // budget))  # rounded up
+    n_batches = max(1, math.ceil(total / budget))
     if n_batches > 1 and n_batches % 2 == 1:
         n_batches += 1
     # With all texts in a line that is cut into equal parts, a text belongs to the part where its middle lies.
@@ -190,10 +190,10 @@ def within_memory(
     lengths: NDArray[np.int64],
     too_large: Callable[[int], None] = lambda tokens: None,
 ) -> Iterator[tuple[list[int], _T]]:
-    """Yield each batch with its result, after halving it and all later ones whenever the device runs out of memory.
+    """Yield each batch with its result; if the device runs out of memory, that batch and all later ones are halved.
 
-    ``lengths``: tokens of each text; ``too_large`` gets the tokens of a batch that did not fit. A single text that does
-    not fit raises a ``DeviceMemoryError``.
+    ``lengths``: tokens of each text. ``too_large``: called with the tokens of a batch that did not fit. A single text
+    that does not fit raises a ``DeviceMemoryError``.
     """
     waiting = deque(batches)
     while waiting:
@@ -225,8 +225,8 @@ def within_memory(
         waiting = halves
 
 
-def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
-    """Yield the same items, up to ``room`` of them computed in advance in another thread.
+def prefetch(items: Iterator[_T], n_ahead: int = 4) -> Generator[_T, None, None]:
+    """Yield the same items, up to ``n_ahead`` of them computed in advance in another thread.
 
     Tokenizers and torch release Python's lock, so they run in parallel. Objects that ``items`` uses must not be used
     elsewhere until this generator is exhausted or closed. An error in an item is raised when that item is due.
@@ -234,7 +234,7 @@ def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
     end = object()
     executor = ThreadPoolExecutor(1, "mirrorbench-prefetch")
     try:
-        waiting = deque(executor.submit(next, items, end) for _ in range(room))
+        waiting = deque(executor.submit(next, items, end) for _ in range(n_ahead))
         while True:
             item = waiting.popleft().result()
             if item is end:
@@ -246,7 +246,10 @@ def prefetch(items: Iterator[_T], room: int = 4) -> Generator[_T, None, None]:
 
 
 class ReplacedFunctions(TorchFunctionMode):
-    """A context that replaces torch's functions in this thread; ``generator``: their source of random numbers."""
+    """A context that replaces torch's functions in this thread.
+
+    ``generator``: the source of the replacements' random numbers, whose state gradient checkpointing restores.
+    """
 
     def __init__(
         self,
@@ -266,7 +269,8 @@ class ReplacedFunctions(TorchFunctionMode):
 def without_waiting(real: NDArray[np.bool_]) -> ReplacedFunctions:
     """Return a context in which transformers' code does not wait for the device.
 
-    It would ask the device whether the mask ``real`` is true everywhere, and copy single numbers to it (DeBERTa v2).
+    Without it, transformers asks the device whether the mask ``real`` is true everywhere, and copies single numbers to
+    it (DeBERTa v2).
     """
     shape = torch.Size(real.shape)
     all_real = bool(real.all())

@@ -1,8 +1,8 @@
 """Cross-encoders of sentence-transformers, which score a pair of texts and have no vectors: ``crossencoder``.
 
 Spec keys: ``path`` (a directory) or ``model`` (a hub id), and ``max_length`` (tokens of a pair, by default the model's).
-They can score the kind ``reranking`` of own data. Scores are those before the model's last activation, such as a sigmoid,
-which would make high scores equal; the order is the same.
+Cross-encoders can score user data of the kind ``reranking``. Scores are those before the model's last activation, such
+as a sigmoid, which would make high scores equal; the order is the same.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mirrorbench.models.long_texts import shorten
 from mirrorbench.models.model_files import directory_checksum, model_files
 from mirrorbench.models.opening import quiet_transformers, read_cross_encoder, text_folder
 from mirrorbench.models.positions import positions_of_model
-from mirrorbench.models.sentence_transformer_files import MOST_TOKENS
+from mirrorbench.models.sentence_transformer_files import UNSTATED_MAX_LENGTH
 from mirrorbench.storage.checksums import unchanged
 from mirrorbench.storage.files import resolved
 
@@ -58,7 +58,7 @@ class LazyCrossEncoder(LazyModel):
 
 
 def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCrossEncoder:
-    """Create the encoder of a spec ``crossencoder``.
+    """Create the encoder of a ``crossencoder`` spec; a model of the hub is downloaded unless the context is offline.
 
     Raises:
         UsageError: neither or both of ``path`` and ``model`` are given, or a maximum length that the model cannot read.
@@ -91,7 +91,7 @@ def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCros
 
 
 def _directory(spec: EncoderSpec, params: dict[str, Any], offline: bool) -> Path:
-    """Return the model's directory; raise a ``ModelUnavailableError`` if it holds no cross-encoder."""
+    """Return the model's directory, downloaded if needed; ``ModelUnavailableError`` if it holds no cross-encoder."""
     if "model" in params:
         directory = locate(EncoderSpec(params["model"], spec.revision), "en", offline)
     else:
@@ -123,13 +123,13 @@ class _CrossEncoder:
         self.precision = context.precision
         self.device = torch.device(context.device)
         self.tokenizer = model.tokenizer
-        self.window = int(model.max_seq_length or MOST_TOKENS)
+        self.window = int(model.max_seq_length or UNSTATED_MAX_LENGTH)
 
     @classmethod
     def read(
         cls, directory: Path, context: EncoderContext, max_length: int | None
     ) -> _CrossEncoder:
-        """Open the model in a directory."""
+        """Open the model in a directory; ``ModelUnavailableError`` if that fails, or if it gives several scores."""
         if find_spec("sentence_transformers") is None:
             raise not_installed(
                 ModelUnavailableError, "crossencoder needs", "sentence-transformers", "sbert"
@@ -152,7 +152,7 @@ class _CrossEncoder:
         return cls(model, context)
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
-        """Return the scores of n pairs, shape (n, 1)."""
+        """Return the scores of n pairs, shape (n, 1); raise an ``EncodingError`` for an input without a second text."""
         import torch
 
         if any(not item.second for item in inputs):

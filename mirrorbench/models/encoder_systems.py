@@ -63,7 +63,10 @@ _TYPES_IN_WORDS = {int: "a whole number", float: "a number", bool: "true or fals
 
 
 def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str) -> OpenEncoder:
-    """Return ``open_encoder`` after a check that a spec has only these keys; ``who`` stands in errors on ``keys``."""
+    """Return ``open_encoder`` with a check that a spec has only these keys, of these types.
+
+    Raise a ``PluginError`` if ``keys`` is not a mapping to such types; ``who``: its subject.
+    """
     if not isinstance(keys, Mapping) or not set(keys.values()) <= set(_KEY_TYPES):
         names = ", ".join(type_.__name__ for type_ in _KEY_TYPES)
         hint = f'Such as keys={{"dims": int}}; a type is one of {names}.'
@@ -78,15 +81,18 @@ def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str
 
 
 def checked_params(spec: EncoderSpec, **types: type) -> dict[str, Any]:
-    """Return the keys of a spec after checks of their names and types; values of text keys are converted to text."""
+    """Return the keys of a spec with their values, converted to the types that the keys have.
+
+    An unknown key raises an ``UnknownNameError``, a value of another type a ``UsageError``. Every value is accepted as
+    text, and a whole number as a float.
+    """
     params: dict[str, Any] = {}
     for key, value in spec.params:
         if key not in types:
             raise unknown_name(f"key of {spec.backbone}", key, list(types))
         type_ = types[key]
-        is_text = type_ is str  # every value can be written as text
-        is_whole_float = type_ is float and type(value) is int
-        if not (type(value) is type_ or is_text or is_whole_float):
+        is_int_for_float = type_ is float and type(value) is int
+        if type(value) is not type_ and type_ is not str and not is_int_for_float:
             raise UsageError(f"{key}={value} is not {_TYPES_IN_WORDS[type_]}")
         params[key] = type_(value)
     return params
@@ -173,7 +179,8 @@ class NamedEncoder:
 def as_encoder(model: Any) -> Encoder:
     """Return an encoder unchanged, and wrap any other object with ``encode(strings)``.
 
-    The fingerprint is empty unless the object is a SentenceTransformer.
+    The fingerprint of a wrapped object is empty unless it is a SentenceTransformer. Raise a ``UsageError`` for a class,
+    or for an object without ``encode``.
     """
     if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
         return model
@@ -188,7 +195,7 @@ def as_encoder(model: Any) -> Encoder:
             "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
         )
     if any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__):
-        return _OpenModel(model)
+        return _OpenSentenceTransformer(model)
 
     def encode(inputs: list[TextInput]) -> Any:
         return model.encode([item.text for item in inputs])
@@ -196,7 +203,7 @@ def as_encoder(model: Any) -> Encoder:
     return LazyEncoder("", lambda: encode)
 
 
-class _OpenModel:
+class _OpenSentenceTransformer:
     """A SentenceTransformer that the user has opened, with its own prompt, window and batches."""
 
     def __init__(self, model: Any) -> None:
@@ -217,17 +224,17 @@ class _OpenModel:
 
 
 def _object_fingerprint(model: Any) -> str:
-    """Return a digest of weights, modules, tokenizer, prompts and settings."""
-    weights = hashlib.sha256()
+    """Return a digest of a SentenceTransformer's weights, modules, tokenizer, prompts and settings."""
+    weights_hash = hashlib.sha256()
     for name, tensor in model.state_dict().items():
-        weights.update(f"{name} {tuple(tensor.shape)}".encode())
-        weights.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
+        weights_hash.update(f"{name} {tuple(tensor.shape)}".encode())
+        weights_hash.update(tensor.detach().cpu().contiguous().float().numpy().tobytes())
     setting_names = ("max_seq_length", "default_prompt_name", "prompts", "truncate_dim")
     settings = [str(getattr(model, name, "")) for name in setting_names]
     backend = getattr(model.tokenizer, "backend_tokenizer", None)
     tokenizer = backend.to_str() if backend else ""
     identity = {
-        "weights": weights.hexdigest(),
+        "weights": weights_hash.hexdigest(),
         "modules": str(model),
         "settings": settings,
         "tokenizer": hashlib.sha256(tokenizer.encode()).hexdigest(),

@@ -16,7 +16,7 @@ from mirrorbench.core.errors import (
     ModelUnavailableError,
     TuningError,
 )
-from mirrorbench.models.backbones import base_folder, configuration
+from mirrorbench.models.backbones import backbone_folder, configuration
 from mirrorbench.models.opening import (
     empty_model,
     read_config,
@@ -29,8 +29,8 @@ from mirrorbench.models.traits import AS_BERT, ModelTraits
 BIDIRECTIONAL = "bidirectional"
 """Value of the spec key ``attention`` under which each token of a causal model sees the whole text."""
 
-# Bidirectional models with a mask token and dropout modules: transformers need not be imported to plan them.
-_ENCODERS = frozenset(
+# Bidirectional models with a mask token and dropout modules. They can be planned without importing transformers.
+_BERT_LIKE_TYPES = frozenset(
     {
         "albert",
         "bert",
@@ -55,57 +55,57 @@ class Family:
 
     traits: ModelTraits = AS_BERT
     """Properties measured by passes over texts."""
-    masks: bool = True
+    has_mask_token: bool = True
     """Whether the tokenizer has a mask token."""
-    marks_start: bool = True
+    adds_start_token: bool = True
     """Whether a special token precedes each text."""
-    attends: bool = True
+    has_attention: bool = True
     """Whether the model has attention."""
-    half: bool = False
-    """Whether the model is an encoder that transformers cannot open without its decoder (BART)."""
+    needs_decoder: bool = False
+    """Whether transformers opens the encoder only together with its decoder (BART)."""
 
     @property
     def has_cls(self) -> bool:
         """Whether a special token represents the whole text, as [CLS] does."""
-        return not self.traits.causal and (self.masks or self.marks_start)
+        return not self.traits.causal and (self.has_mask_token or self.adds_start_token)
 
 
-PLAIN = Family()
+BERT_LIKE = Family()
 """Family of encoders like BERT."""
 
 
 def family(path: Path, measure: Callable[[Path], ModelTraits]) -> Family:
-    """Return the family of the model in a directory; ``measure`` returns the traits of models unlike BERT.
+    """Return the family of the model in a directory; ``BERT_LIKE`` for types that are known to be, and damaged files.
 
-    Damaged files are reported when the model is opened.
+    ``measure`` is called for other types and returns their traits. Damaged files are reported when the model is opened.
     """
     settings = configuration(path)
-    if settings.get("model_type") in _ENCODERS and not settings.get("is_decoder"):
-        return PLAIN
+    if settings.get("model_type") in _BERT_LIKE_TYPES and not settings.get("is_decoder"):
+        return BERT_LIKE
     try:
         config = read_config(path)
         tokenizer = read_tokenizer(path)
-        marks_start = True
+        adds_start_token = True
         if tokenizer.is_fast:
-            marks_start = bool(tokenizer("a").encodings[0].special_tokens_mask[0])
+            adds_start_token = bool(tokenizer("a").encodings[0].special_tokens_mask[0])
     except Exception:  # damaged files may raise any exception in transformers
-        return PLAIN
+        return BERT_LIKE
     is_encoder_decoder = getattr(config, "is_encoder_decoder", False)
     return Family(
         traits=measure(path),
-        masks=tokenizer.mask_token is not None,
-        marks_start=marks_start,
-        attends=hasattr(text_part(config), "num_attention_heads"),
-        half=is_encoder_decoder and not encoder_class(config),
+        has_mask_token=tokenizer.mask_token is not None,
+        adds_start_token=adds_start_token,
+        has_attention=hasattr(text_part(config), "num_attention_heads"),
+        needs_decoder=is_encoder_decoder and not encoder_class(config),
     )
 
 
 def positions_of(path: Path) -> int:
-    """Return the most tokens that the model in a directory can read, 0 if unknown or without a ``config.json``.
+    """Return the most tokens that the model in a directory can read; 0 if unknown, or without a ``config.json``.
 
-    Damaged files are reported when the model is opened.
+    The number is also unknown for damaged files, which are reported when the model is opened.
     """
-    file = base_folder(path) / "config.json"
+    file = backbone_folder(path) / "config.json"
     if not file.is_file():
         return 0
     positions = positions_of_settings(configuration(path))
@@ -125,7 +125,7 @@ def _measured_positions(path: Path, settings: bytes) -> int:
 
 
 def encoder_class(config: Any) -> str:
-    """Return the class of transformers that opens an encoder-decoder without its decoder (T5's); empty for none."""
+    """Return the name of the class in transformers that opens an encoder without its decoder (T5); empty for none."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
 
@@ -136,25 +136,25 @@ def encoder_class(config: Any) -> str:
     return name if hasattr(transformers, name) else ""
 
 
-def parts(config: Any) -> Iterator[Any]:
+def nested_configs(config: Any) -> Iterator[Any]:
     """Yield a configuration and all configurations inside it, such as those of an encoder or of vision."""
     from transformers import PreTrainedConfig
 
     yield config
     for value in vars(config).values():
         if isinstance(value, PreTrainedConfig):
-            yield from parts(value)
+            yield from nested_configs(value)
 
 
 def text_part(config: Any) -> Any:
-    """Return the part of a configuration that describes the reader of texts."""
+    """Return the part of a configuration that describes the module for texts; usually it is the whole one."""
     inner = "encoder" if config.model_type == "t5gemma" else "text_config"
     return getattr(config, inner, None) or config
 
 
-def set_rates(config: Any, rate: float) -> None:
+def set_dropout_rates(config: Any, rate: float) -> None:
     """Set every dropout rate of a configuration; a field that refuses the rate raises a ``TuningError``."""
-    for part in parts(config):
+    for part in nested_configs(config):
         for key, value in list(vars(part).items()):
             is_rate = "dropout" in key or key.endswith("pdrop")
             if not is_rate or type(value) not in (int, float):
@@ -176,9 +176,9 @@ class OpenedModel(NamedTuple):
     """A model whose weights are loaded."""
 
     reader: Any
-    """The part that reads texts."""
-    whole: Any
-    """The part that takes adapters, with the module names of the original."""
+    """The part that reads texts; often the model itself."""
+    outer_model: Any
+    """The model that holds the reader, with the original names of its modules, which adapters use."""
     missing_weights: set[str]
     """Names of the weights that the files lack."""
 
@@ -186,15 +186,16 @@ class OpenedModel(NamedTuple):
 def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
     """Open a model and find the part that reads texts.
 
-    That is the encoder of encoder-decoders, which transformers opens alone for T5 and its like and with the decoder for
-    BART. In models for images and text it is the language model; their other parts are dropped, but the language model
-    stays a module of theirs, since adapters have the names of the original's modules.
+    For an encoder-decoder, that is the encoder, which transformers opens alone (T5) or with the decoder (BART). For a
+    model of images and text, it is the language model. It stays inside the outer model, since adapters use the original
+    names of modules; the other parts are dropped.
     """
     class_without_decoder = encoder_class(config)
     if class_without_decoder:
         config.is_encoder_decoder = False
-    for part in parts(config):
-        part.use_cache = False  # needed for generation alone; xLSTM's breaks reading texts
+    for part in nested_configs(config):
+        # The cache serves generation only, and xLSTM's breaks reading texts.
+        part.use_cache = False
     model, report = read_weights(
         path,
         class_without_decoder or "AutoModel",
@@ -214,9 +215,9 @@ def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
 
 
 def configured_reader(model: Any, config: Any) -> Any:
-    """Return the part of a model that reads texts, with a configuration.
+    """Return the part of a model that reads texts, and make sure that it has a ``config``.
 
-    That is an encoder-decoder's encoder, a module for texts alone, or else the model itself.
+    It is the encoder of an encoder-decoder, the language model of a larger model, or else the model itself.
     """
     if getattr(config, "is_encoder_decoder", False):
         reader = model.get_encoder()
@@ -224,7 +225,8 @@ def configured_reader(model: Any, config: Any) -> Any:
         reader = model
     else:
         reader = getattr(model, LANGUAGE, model)
-    if not hasattr(reader, "config"):  # FSMT's encoder
+    if not hasattr(reader, "config"):
+        # E.g. the encoder of FSMT.
         reader.config = model.config
     return reader
 
@@ -241,10 +243,10 @@ def checkpoint_precision(config: Any) -> str:
     return "fp32"
 
 
-def keep_precision(model: Any) -> None:
+def keep_half_precision_matrices(model: Any) -> None:
     """Convert a half-precision model to float32, except for the matrices of linear layers and embeddings.
 
-    Autocast rounds float32 matrices to the same numbers. Outputs of embeddings are float32.
+    These may stay: autocast would round float32 matrices to the same numbers. Outputs of embeddings become float32.
     """
     import torch
     from transformers.pytorch_utils import Conv1D
@@ -258,7 +260,8 @@ def keep_precision(model: Any) -> None:
     for module in model.modules():
         if type(module) is torch.nn.Embedding:
             module.register_forward_hook(lambda module, inputs, output: output.float())
-        if hasattr(module, "scalar_embed_scale"):  # Gemma rounds it in the buffer embed_scale
+        if hasattr(module, "scalar_embed_scale"):
+            # Gemma's buffer embed_scale holds it in half precision.
             module.embed_scale.fill_(module.scalar_embed_scale)
 
 
@@ -267,7 +270,7 @@ def can_checkpoint(settings: Mapping[str, Any]) -> bool:
     from transformers.models.auto import CONFIG_MAPPING, MODEL_MAPPING
 
     name = settings.get("model_type")
-    # Faults are reported when the model is opened.
+    # Unknown names and types without a model are reported when the model is opened.
     if name not in CONFIG_MAPPING:
         return True
     config_class = CONFIG_MAPPING[name]
@@ -276,9 +279,9 @@ def can_checkpoint(settings: Mapping[str, Any]) -> bool:
     return bool(MODEL_MAPPING[config_class].supports_gradient_checkpointing)
 
 
-def set_attention(config: Any) -> None:
+def set_bidirectional_attention(config: Any) -> None:
     """Let each token of a causal model see the whole text, in families that follow their configuration."""
-    for part in parts(config):
+    for part in nested_configs(config):
         part.is_causal = False
         if hasattr(part, "use_bidirectional_attention"):
             part.use_bidirectional_attention = True
@@ -288,7 +291,7 @@ _HINT = "It must be an encoder that transformers knows, with safetensors (or pla
 
 
 def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
-    """Raise a ``ModelUnavailableError`` for missing weights other than the pooler's, and for a missing vocabulary."""
+    """Raise a ``ModelUnavailableError`` for missing weights other than the pooler's, or a missing vocabulary."""
     needed = sorted(name for name in missing if "pooler" not in name.split(".")[:2])
     if needed:
         examples = ", ".join(needed[:3])
@@ -318,7 +321,7 @@ def check_vocabulary(path: Path, tokenizer: Any) -> None:
 
 
 def not_telling_apart(model: str, suspects: str) -> ModelUnavailableError:
-    """Return the error for a model with equal vectors of all texts; ``suspects``: parts that may be the cause."""
+    """Return the error for a model that gives all texts one vector; ``suspects``: parts that may be the cause."""
     return ModelUnavailableError(
         f"{model} returns the same vector for every text",
         f"Compare {suspects} with their source, or use another backbone.",
@@ -326,7 +329,7 @@ def not_telling_apart(model: str, suspects: str) -> ModelUnavailableError:
 
 
 def unreadable(path: Path, error: Exception) -> MirrorbenchError:
-    """Return the error that reports an exception of transformers."""
+    """Return the error that reports an exception of transformers on opening a model."""
     if out_of_memory(error):
         return DeviceMemoryError(
             f"no memory left on the device to open the model in {path}",

@@ -14,15 +14,16 @@ import torch
 from torch.overrides import _get_current_function_mode_stack
 
 from mirrorbench.models.batching import ReplacedFunctions
-from mirrorbench.models.families import parts
+from mirrorbench.models.families import nested_configs
 from mirrorbench.models.module_state import ModuleState, in_state
 
 
 @contextmanager
-def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
+def checkpointed(model: Any, draws_from_generators: bool = False) -> Iterator[None]:
     """Switch gradient checkpointing on inside the ``with`` block; results stay identical.
 
-    ``own_draws``: dropout draws from generators of ``ReplacedFunctions`` alone, so torch's state is not restored.
+    ``draws_from_generators``: whether dropout draws only from generators of ``ReplacedFunctions``. Then torch's own
+    random state need not be restored.
     """
     # transformers 6 has only the name "activation".
     if hasattr(model, "activation_checkpointing_enable"):
@@ -34,15 +35,18 @@ def checkpointed(model: Any, own_draws: bool = False) -> Iterator[None]:
     options = {
         "use_reentrant": False,
         "context_fn": partial(_pass_contexts, model),
-        "preserve_rng_state": not own_draws,
+        "preserve_rng_state": not draws_from_generators,
     }
     # A cache of keys and values would grow when a layer is computed again.
-    caching_parts = [part for part in parts(model.config) if getattr(part, "use_cache", False)]
+    caching_parts = [
+        part for part in nested_configs(model.config) if getattr(part, "use_cache", False)
+    ]
     for part in caching_parts:
         part.use_cache = False
     try:
         enable(options)
-        model.disable_input_require_grads()  # needed by reentrant checkpointing alone
+        # With an adapter, `enable` lets inputs require gradients, which only reentrant checkpointing needs.
+        model.disable_input_require_grads()
         yield
     finally:
         disable()
@@ -67,7 +71,8 @@ def _recomputing(
     random_states: Sequence[torch.Tensor | None],
 ) -> Iterator[None]:
     """Give modules, replaced functions and random numbers the states of the first pass inside the ``with`` block."""
-    active_modes = _active_modes()  # on a CPU the backward pass may run in this thread
+    # On a CPU the backward pass may run in the thread of the first pass, where modes are active.
+    active_modes = _active_modes()
     with ExitStack() as stack:
         stack.enter_context(in_state(model, module_state))
         for mode, random_state in zip(modes, random_states, strict=True):

@@ -1,7 +1,7 @@
 """Long texts, shortened before they are tokenised.
 
-A tokenizer reads a whole text before it cuts the tokens, with up to 870 bytes of memory for each character. Of a long
-text only a beginning that surely holds the tokens of the window is tokenised.
+A tokenizer reads a whole text before it cuts the tokens, with up to 870 bytes of memory for each character. Therefore
+only a beginning of a long text is tokenised, one that surely holds the tokens that the model reads (its window).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from mirrorbench.core.errors import UnreadableTextError
 MOST_CHARACTERS = 2_000_000
 """Most characters that are tokenised at once, of one text or of several; up to 1.7 GB of memory (Chinese)."""
 CHARACTERS_PER_TOKEN = 10
-"""Characters of a first attempt for each token of the window: about twice as many as a token has in most texts."""
+"""Characters per token of the window in a first attempt: about twice as many as a token has in most texts."""
 MARGIN = 16
-"""Tokens behind the window that a beginning must have, which a cut may change."""
-_ATTEMPTS_LEFT_WHOLE = 4
-"""A text at most this many times as long as the first attempt is left whole: to tokenise it once costs no more."""
+"""Tokens that a beginning must have after the window, since cutting the text may change the last ones."""
+_MIN_RATIO = 4
+"""Texts more than this many times as long as the first attempt are shortened; tokenising others costs no more."""
 _SPACE = re.compile(r"\s")
 _SPACE_INSIDE = re.compile(r"[^\s▁][\s▁]")
-"""White space behind a character of a token, as it is or as SentencePiece writes it."""
+"""White space after a character of a token, as it is or as SentencePiece writes it."""
 
 
 def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
     """Return texts, long ones cut to a beginning that has the same first ``window`` token ids.
 
-    A text is cut at white space. The beginning is doubled until it has more tokens than the window, and until these do
-    not change any more. Texts without white space are left whole, and so is every text if ``tokenizer`` (of
+    A text is cut at white space. The beginning is doubled until it has more tokens than the window, and those of the
+    window stay the same. Texts without white space are left whole, and so is every text if ``tokenizer`` (of
     transformers) cuts at the left, or has tokens of several words.
 
     Raises:
@@ -55,20 +55,20 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     A text with too few bytes for so many tokens is not tokenised. Of a long text only as many characters are tokenised
     as decide the answer, at most ``MOST_CHARACTERS``.
     """
-    texts = [text for text in texts if may_be_longer(text, window)]
+    undecided = [text for text in texts if may_be_longer(text, window)]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     longer = 0
-    while texts:
-        beginnings = [text[: min(_end(text, size), MOST_CHARACTERS)] for text in texts]
+    while undecided:
+        beginnings = [text[: min(_end(text, size), MOST_CHARACTERS)] for text in undecided]
         ids = token_ids(beginnings, tokenizer, window + MARGIN)
-        open_texts = []
-        for text, beginning, tokens in zip(texts, beginnings, ids, strict=True):
+        still_undecided = []
+        for text, beginning, tokens in zip(undecided, beginnings, ids, strict=True):
             is_decided = len(tokens) == window + MARGIN or beginning == text
             if not is_decided and size < MOST_CHARACTERS:
-                open_texts.append(text)
+                still_undecided.append(text)
             elif len(tokens) > window:
                 longer += 1
-        texts = open_texts
+        undecided = still_undecided
         size *= 2
     return longer
 
@@ -80,8 +80,8 @@ _MOST_SPECIAL_TOKENS = 8
 def may_be_longer(text: str, window: int) -> bool:
     """Return whether a tokenizer of words, pieces or bytes may make more than ``window`` tokens of a text.
 
-    The bytes of the text decide. A normalizer may replace characters by those that they stand for: a ligature by
-    several letters, a wide space by a narrow one. So the bytes of both are counted.
+    A token has at least one byte, so the number of bytes is an upper limit. A normaliser may replace characters by
+    those that they stand for (a ligature by several letters, a wide space by a narrow one), so both are counted.
     """
     n_bytes = len(text.encode("utf-8", "surrogatepass"))
     if not text.isascii():
@@ -90,24 +90,25 @@ def may_be_longer(text: str, window: int) -> bool:
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
-    """Shorten texts at white space, for a tokenizer whose tokens do not depend on what follows some words later."""
+    """Shorten texts at white space, for a tokenizer whose tokens do not depend on text that follows much later."""
     shortened = list(texts)
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
-    # Indices of the texts whose beginning is still to be found, and the tokens of their shorter beginnings.
-    long = [row for row, text in enumerate(texts) if len(text) > _ATTEMPTS_LEFT_WHOLE * size]
+    # Indices of the texts whose beginning is still too short, or not known to be long enough.
+    pending = [row for row, text in enumerate(texts) if len(text) > _MIN_RATIO * size]
+    # The first tokens of the beginning that was tried before, by row.
     previous_tokens: dict[int, list[int]] = {}
-    while long:
-        for row in long:
+    while pending:
+        for row in pending:
             shortened[row] = _beginning(texts[row], size)
-        long = [row for row in long if len(shortened[row]) < len(texts[row])]
-        ids = token_ids([shortened[row] for row in long], tokenizer, window + MARGIN)
-        open_rows = []
-        for row, tokens in zip(long, ids, strict=True):
+        pending = [row for row in pending if len(shortened[row]) < len(texts[row])]
+        ids = token_ids([shortened[row] for row in pending], tokenizer, window + MARGIN)
+        still_pending = []
+        for row, tokens in zip(pending, ids, strict=True):
             is_long_enough = len(tokens) == window + MARGIN
             if not is_long_enough or tokens[:window] != previous_tokens.get(row):
-                open_rows.append(row)
+                still_pending.append(row)
             previous_tokens[row] = tokens[:window]
-        long = open_rows
+        pending = still_pending
         size *= 2
     return shortened
 
@@ -127,7 +128,7 @@ _remembered_answers: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 def _finds_tokens_of_several_words(tokenizer: Any) -> bool:
-    """Search the vocabulary for a token with white space inside that the tokenizer makes of its own text."""
+    """Return whether the vocabulary has a token with white space inside that the tokenizer uses for its own text."""
     if not tokenizer.is_fast or type(tokenizer.backend_tokenizer.model).__name__ != "Unigram":
         return False
     for token, id_ in tokenizer.get_vocab().items():
@@ -166,18 +167,21 @@ def check_size(text: str, reason: str) -> None:
 
 
 def _beginning(text: str, size: int) -> str:
-    """Return a text up to the first white space after ``size`` characters."""
+    """Return a text up to the first white space after ``size`` characters.
+
+    Raise an ``UnreadableTextError`` if that has more than ``MOST_CHARACTERS``.
+    """
     beginning = text[: _end(text, size)]
     if len(beginning) > MOST_CHARACTERS:
-        most_text = text[:MOST_CHARACTERS].strip()
-        if most_text and not _SPACE.search(most_text):
+        longest_beginning = text[:MOST_CHARACTERS].strip()
+        if longest_beginning and not _SPACE.search(longest_beginning):
             check_size(text, "it has no white space where it could be cut")
         check_size(text, f"its first {MOST_CHARACTERS:,} characters have too few tokens")
     return beginning
 
 
 def _end(text: str, size: int) -> int:
-    """Return the place of the first white space after ``size`` characters, or the end: no word is divided."""
+    """Return the index of the first white space after ``size`` characters, or of the text's end: no word is divided."""
     space = _SPACE.search(text, size)
     return space.start() if space else len(text)
 

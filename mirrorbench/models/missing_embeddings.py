@@ -1,4 +1,4 @@
-"""Tokens without an embedding: a tokenizer to which tokens were added may have more than the model beside it."""
+"""Tokens without an embedding: a tokenizer to which tokens were added may have more than its model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MissingEmbeddings:
 
     @classmethod
     def of(cls, tokenizer: Any, model: Any) -> MissingEmbeddings:
-        """Compare a tokenizer of transformers with a model; without a table of embeddings nothing is missing."""
+        """Compare a tokenizer of transformers with a model; nothing is missing without either, or a table."""
         if tokenizer is None or model is None:
             return cls({}, 0)
         try:
@@ -109,11 +109,11 @@ class MissingEmbeddings:
                 "Choose another pooling than mean-padded, or the tokenizer that belongs to the model.",
             )
 
-    def without(self, ids: Sequence[int]) -> list[int]:
-        """Return token ids with the first embedding's id in place of those that are missing."""
+    def replace_missing(self, ids: Sequence[int]) -> list[int]:
+        """Return token ids with 0, which has an embedding, in place of those that have none."""
         return [0 if id_ in self.names else id_ for id_ in ids]
 
     def _problem(self, id_: int) -> str:
-        """Return a phrase on the missing embedding of a token."""
+        """Return a clause that names a token without an embedding."""
         token = shown(self.names[id_])
         return f"its token {token} has the id {id_:,}, and the model has {self.n_embeddings:,} embeddings"

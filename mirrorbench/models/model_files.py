@@ -1,4 +1,4 @@
-"""Model directories: settings in JSON, modules of sentence-transformers, and weights in formats that are not read."""
+"""Model directories: settings in JSON, modules of sentence-transformers, checksums, and formats that are not read."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _UNREAD_FORMATS = re.compile(
 
 
 def check_format(name: str) -> None:
-    """Raise a ``UsageError`` for the name of a file or model with weights in an unread format."""
+    """Raise a ``UsageError`` for the name of a file or model with weights in a format that is not read."""
     if _UNREAD_FORMATS.search(name.lower()) and not os.path.isdir(os.path.expanduser(name)):
         raise _not_read(name)
 
 
 def check_readable(path: Path) -> None:
-    """Raise a ``UsageError`` for a model's directory with weights in unread formats alone."""
+    """Raise a ``UsageError`` if a model's directory has weights only in formats that are not read."""
     if any(any(path.glob(pattern)) for pattern in _READ_FORMATS):
         return
     for file in sorted(path.rglob("*")):
@@ -34,7 +34,7 @@ def check_readable(path: Path) -> None:
 
 
 def _not_read(what: str) -> UsageError:
-    """Return the error for a file or directory with weights in an unread format."""
+    """Return the error for a file or directory with weights in a format that is not read."""
     return UsageError(
         f"{what}: weights in GGUF, ONNX and the like are not read",
         "Name the model that it was made from, with its weights in safetensors.",
@@ -46,13 +46,13 @@ class Module:
     """An entry of ``modules.json``, the list of the modules of a model of sentence-transformers."""
 
     type: str
-    """Path of the class."""
+    """Import path of the class."""
     path: str
-    """Folder in the model's directory."""
+    """Folder of the module in the model's directory."""
 
     @property
     def class_name(self) -> str:
-        """Name of a class of sentence-transformers, or the whole path of any other class."""
+        """Name of a class of sentence-transformers, or the whole import path of any other class."""
         package, _, name = self.type.rpartition(".")
         if package.startswith("sentence_transformers."):
             return name
@@ -60,7 +60,10 @@ class Module:
 
 
 def modules(path: Path) -> list[Module]:
-    """Read the modules of sentence-transformers in a directory; none for any other directory."""
+    """Read the list of modules of a sentence-transformers model; empty for any other directory.
+
+    Raise a ``ModelUnavailableError`` for a damaged file, or for folders outside the model's directory.
+    """
     file = path / "modules.json"
     if not file.is_file():
         return []
@@ -95,7 +98,7 @@ def directory_checksum(path: Path) -> str:
 
 
 def model_files(path: Path) -> list[tuple[str, Path]]:
-    """Return the files of a model that its checksum covers, with their names in the directory."""
+    """Return the files of a model that its checksum covers: their names in the directory and their paths."""
     entries = []
     for file in sorted(path.rglob("*")):
         name = file.relative_to(path)

@@ -1,4 +1,4 @@
-"""What a pass changes in the modules of a model, and how it is undone, so that no text changes the next one's vectors.
+"""Undoing what a pass changes in the modules of a model, so that no text changes the vectors of the next one.
 
 BigBird replaces its attention at the first short text, and rotary positions that are scaled to the length of a text keep
 the angles of the longest one.
@@ -11,18 +11,18 @@ from contextlib import ExitStack, contextmanager
 from typing import Any
 
 _TORCH_MODULES = "torch.nn.modules."
-"""Python package of the modules whose passes change nothing, e.g. ``Linear``."""
+"""Package of classes whose passes change nothing, e.g. ``Linear``."""
 _ABSENT = object()
 
 
 class ModuleState:
     """The attributes, buffers and submodules of a model's modules at one time, by reference.
 
-    Tensors are not copied: a change inside of one is neither seen nor undone.
+    Tensors are not copied: changes of their numbers are neither seen nor undone.
     """
 
     def __init__(self, model: Any) -> None:
-        # Each dictionary of a module, which later passes may change, with a copy of it.
+        # Pairs of a module's dictionary, which later passes may change, and its copy.
         self._dictionaries: list[tuple[dict[str, Any], dict[str, Any]]] = []
         for module in model.modules():
             if type(module).__module__.startswith(_TORCH_MODULES):
@@ -31,18 +31,18 @@ class ModuleState:
                 self._dictionaries.append((dictionary, dict(dictionary)))
 
     def restore(self) -> None:
-        """Give every module the attributes, buffers and submodules that it had; new ones, made once, remain."""
+        """Give every module the attributes, buffers and submodules that it had; those that passes added remain."""
         for current, saved in self._dictionaries:
             if any(current.get(name, _ABSENT) is not value for name, value in saved.items()):
                 current.update(saved)
 
 
-def leave_unchanged(model: Any) -> None:
-    """Let every pass of a model end in the state in which it began, after errors too.
+def restore_after_each_pass(model: Any) -> None:
+    """Register hooks that restore a model's ``ModuleState`` after each pass, even after an error.
 
     In evaluation mode, each pass draws the same random numbers (Reformer's hashes) and restores the generators.
     """
-    # What each pass that has begun undoes at its end; the innermost pass is last.
+    # The contexts of the passes that have begun, the innermost last; closing one restores the state before the pass.
     running_passes: list[ExitStack] = []
 
     def before(module: Any, inputs: Any) -> None:
@@ -61,7 +61,7 @@ def leave_unchanged(model: Any) -> None:
 
 @contextmanager
 def _fixed_seed(model: Any) -> Iterator[None]:
-    """Let torch draw from a fixed seed inside the ``with`` block, on the model's device too."""
+    """Let torch draw from a fixed seed inside the ``with`` block, on the CPU and on the model's device."""
     import torch
 
     weight = next(model.parameters(), None)
@@ -77,7 +77,7 @@ def _fixed_seed(model: Any) -> Iterator[None]:
 
 @contextmanager
 def in_state(model: Any, state: ModuleState) -> Iterator[None]:
-    """Give a model another state inside the ``with`` block: the one of a pass whose layers are computed again."""
+    """Give a model an earlier state inside the ``with`` block, in which layers of a pass are computed again."""
     state_before = ModuleState(model)
     state.restore()
     try:

@@ -13,25 +13,25 @@ from typing import Any
 
 from mirrorbench.core.errors import ModelUnavailableError
 from mirrorbench.models.backbones import (
-    base_folder,
+    backbone_folder,
     configuration,
     tokenizer_folder,
 )
 from mirrorbench.models.model_files import modules
-from mirrorbench.models.module_state import leave_unchanged
+from mirrorbench.models.module_state import restore_after_each_pass
 from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.tokenizer_files import (
     PROBES,
     TOKENIZER,
+    comparison_key,
     described_tokenizer,
-    reading_key,
-    remembered_reading,
+    remembered_comparison,
     same_tokens,
 )
 
-_compared: dict[str, Any] = {}
-"""The tokenizer that the last comparison opened, until it is read; by ``reading_key``."""
-_SAFE = {"local_files_only": True, "trust_remote_code": False}
+_opened_by_comparison: dict[str, Any] = {}
+"""The tokenizer that the last comparison opened, until ``read_tokenizer`` takes it; by ``comparison_key``."""
+_SAFE_OPTIONS = {"local_files_only": True, "trust_remote_code": False}
 
 
 @contextmanager
@@ -56,24 +56,24 @@ def read_config(path: Path) -> Any:
     from transformers import AutoConfig
 
     with quiet_transformers():
-        return AutoConfig.from_pretrained(base_folder(path), **_SAFE)
+        return AutoConfig.from_pretrained(backbone_folder(path), **_SAFE_OPTIONS)
 
 
 def read_tokenizer(path: Path, **options: Any) -> Any:
     """Read the tokenizer in a directory, or the backbone's for an adapter without one.
 
-    Where ``tokenizer.json`` exists, tokens are those of the files (``models.tokenizer_files``). ``options`` are for
-    tokenizers without that file.
+    Where ``tokenizer.json`` exists, texts get the tokens that the files describe (``models.tokenizer_files``), and
+    ``options`` are ignored.
     """
     folder = tokenizer_folder(path)
     if not (folder / TOKENIZER).is_file():
         return _tokenizer_of_class(folder, **options)
-    differs = reads_file(path)
+    is_read_from_file = reads_tokenizer_file(path)
     # The comparison may just have opened the tokenizer, and large ones take seconds to open.
-    compared_tokenizer = _compared.pop(reading_key(folder), None)
-    if compared_tokenizer is not None:
-        return compared_tokenizer
-    if differs:
+    opened_tokenizer = _opened_by_comparison.pop(comparison_key(folder), None)
+    if opened_tokenizer is not None:
+        return opened_tokenizer
+    if is_read_from_file:
         return _tokenizer_of_file(described_tokenizer(folder), folder)
     return _tokenizer_of_class(folder)
 
@@ -83,42 +83,45 @@ def _tokenizer_of_class(folder: Path, **options: Any) -> Any:
     from transformers import AutoTokenizer
 
     with quiet_transformers():
-        return AutoTokenizer.from_pretrained(folder, **_SAFE, **options)
+        return AutoTokenizer.from_pretrained(folder, **_SAFE_OPTIONS, **options)
 
 
-def reads_file(path: Path) -> bool:
+def reads_tokenizer_file(path: Path) -> bool:
     """Return whether a model's tokenizer is read from its ``tokenizer.json``, since transformers opens another one.
 
-    The comparison is made once for each set of files and versions of the libraries, and remembered in the cache. For
-    damaged files the answer is false; they are reported where the tokenizer is opened.
+    The comparison is made once for each set of files and versions of the libraries, and remembered in the cache. The
+    result is false without ``tokenizer.json``, and for damaged files, which are reported when the tokenizer is opened.
     """
     folder = tokenizer_folder(path)
     if not (folder / TOKENIZER).is_file():
         return False
-    return remembered_reading(folder, lambda: _class_differs(folder))
+    return remembered_comparison(folder, lambda: _class_differs(folder))
 
 
 def _class_differs(folder: Path) -> bool:
-    """Return whether the tokenizer of the class that transformers chooses gives other ids than the files describe."""
+    """Return whether the class that transformers chooses gives other token ids than the files describe.
+
+    Keep the tokenizer that is to be used in ``_opened_by_comparison``.
+    """
     try:
         described = described_tokenizer(folder)
         described.encode_batch(PROBES)
     except Exception:  # tokenizers raises bare exceptions for damaged files
         return False
-    tokenizer = _same_tokenizer_of_class(folder, described)
+    tokenizer = _equal_tokenizer_of_class(folder, described)
     differs = tokenizer is None
     if differs:
         try:
             tokenizer = _tokenizer_of_file(described, folder)
         except Exception:  # transformers cannot read it without the class either
             return False
-    _compared.clear()
-    _compared[reading_key(folder)] = tokenizer
+    _opened_by_comparison.clear()
+    _opened_by_comparison[comparison_key(folder)] = tokenizer
     return differs
 
 
-def _same_tokenizer_of_class(folder: Path, described: Any) -> Any:
-    """Return the tokenizer of the class, or ``None`` if it does not open or gives other ids than a described one."""
+def _equal_tokenizer_of_class(folder: Path, described: Any) -> Any:
+    """Return the tokenizer of the class that transformers chooses; ``None`` if it fails or is not as described."""
     try:
         tokenizer = _tokenizer_of_class(folder)
         backend = tokenizer.backend_tokenizer
@@ -134,28 +137,34 @@ def _tokenizer_of_file(described: Any, folder: Path) -> Any:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
-    empty = Tokenizer(models.WordLevel({}, unk_token=""))  # instead of reading a large file again
+    # An empty tokenizer, which is replaced, spares reading a large file again.
+    empty = Tokenizer(models.WordLevel({}, unk_token=""))
     with quiet_transformers():
-        tokenizer = PreTrainedTokenizerFast.from_pretrained(folder, tokenizer_object=empty, **_SAFE)
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(
+            folder, tokenizer_object=empty, **_SAFE_OPTIONS
+        )
     tokenizer._tokenizer = described
     return tokenizer
 
 
 def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> Any:
-    """Open weights by ``from_pretrained`` of a class of transformers, with its options."""
+    """Open a model by ``from_pretrained`` of a class of transformers, with its options.
+
+    Quantised weights raise a ``ModelUnavailableError``.
+    """
     import transformers
 
     _check_quantized(path, configuration(path))
     with quiet_transformers():
-        opened = getattr(transformers, class_name).from_pretrained(path, **_SAFE, **options)
-    # With output_loading_info=True it is the model and a report.
+        opened = getattr(transformers, class_name).from_pretrained(path, **_SAFE_OPTIONS, **options)
+    # With output_loading_info=True, `opened` is the model and a report.
     model = opened[0] if isinstance(opened, tuple) else opened
     _check_floating(path, model)
     return opened
 
 
 def empty_model(path: Path) -> Any:
-    """Return the model that the configuration in a directory describes, without weights: it takes no memory."""
+    """Return the model that the configuration in a directory describes, without weights and their memory."""
     import torch
     from transformers import AutoModel
 
@@ -165,7 +174,7 @@ def empty_model(path: Path) -> Any:
 
 
 def text_folder(path: Path) -> Path:
-    """Return the folder of the transformer, and so of the tokenizer, of a sentence-transformers model."""
+    """Return the folder of a sentence-transformers model's first module, with its tokenizer; else the path itself."""
     listed_modules = modules(path)
     if listed_modules:
         return path / listed_modules[0].path
@@ -173,14 +182,19 @@ def text_folder(path: Path) -> Path:
 
 
 def _loader_options(precision: str) -> dict[str, Any]:
-    """Return the options of sentence-transformers' loaders; without ``model_kwargs`` it keeps the files' precision."""
+    """Return options of sentence-transformers' loaders: float32 for ``fp32``, else none, to keep the files' own."""
     if precision == "fp32":
         return {"model_kwargs": {"dtype": "float32"}}
     return {}
 
 
 def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") -> Any:
-    """Open the sentence-transformers model in a directory: in float32 for ``fp32``, else in its files' precision."""
+    """Open the sentence-transformers model in a directory.
+
+    It is in float32 for the precision ``fp32``, else in the precision of its files. Its tokenizer is that of
+    ``tokenizer.json`` (``reads_tokenizer_file``), texts are cut within the model's positions, and no pass changes the
+    state of a module. Quantised weights, or an activation that would not be run, raise a ``ModelUnavailableError``.
+    """
     from sentence_transformers import SentenceTransformer
 
     folders = [file.parent for file in path.rglob("config.json")]
@@ -189,16 +203,19 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
         _check_quantized(folder, settings)
         _check_activation(folder, settings)
     with quiet_transformers():
-        model = SentenceTransformer(str(path), device=device, **_loader_options(precision), **_SAFE)
+        model = SentenceTransformer(
+            str(path), device=device, **_loader_options(precision), **_SAFE_OPTIONS
+        )
     if precision == "fp32":
-        model.float()  # modules beside the transformer, too
-    transformer = text_folder(path)
-    if reads_file(transformer):
-        _replace_tokenizer(model[0], read_tokenizer(transformer))
+        # The loader's options do not reach modules after the transformer.
+        model.float()
+    transformer_folder = text_folder(path)
+    if reads_tokenizer_file(transformer_folder):
+        _replace_tokenizer(model[0], read_tokenizer(transformer_folder))
     for folder in folders:
         _check_floating(folder, model)
     for module in model:
-        leave_unchanged(module)
+        restore_after_each_pass(module)
     for module in model.modules():
         if hasattr(module, "auto_model"):
             _keep_within_positions(module)
@@ -206,14 +223,19 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
 
 
 def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
-    """Open the cross-encoder in a directory: in float32 for ``fp32``, else in its files' precision."""
+    """Open the cross-encoder in a directory: in float32 for ``fp32``, else in its files' precision.
+
+    Quantised weights, or a head without stored weights, raise a ``ModelUnavailableError``.
+    """
     from sentence_transformers import CrossEncoder
 
     folder = text_folder(path)
     _check_quantized(folder, configuration(folder))
     with quiet_transformers():
-        model = CrossEncoder(str(path), device=device, **_loader_options(precision), **_SAFE)
-    if reads_file(folder):
+        model = CrossEncoder(
+            str(path), device=device, **_loader_options(precision), **_SAFE_OPTIONS
+        )
+    if reads_tokenizer_file(folder):
         _replace_tokenizer(model[0], read_tokenizer(folder))
     _check_floating(folder, model)
     _check_head(folder, model[0].auto_model)
@@ -222,7 +244,7 @@ def read_cross_encoder(path: Path, device: str, precision: str = "fp32") -> Any:
 
 
 def _keep_within_positions(module: Any) -> None:
-    """Cut the texts of a transformer of sentence-transformers at its positions, if it states a greater length."""
+    """Lower the maximum length of a sentence-transformers transformer to its positions, if it is greater."""
     positions = positions_of_model(module.auto_model)
     max_length = module.max_seq_length
     if positions and max_length and max_length > positions:
@@ -230,9 +252,12 @@ def _keep_within_positions(module: Any) -> None:
 
 
 def _replace_tokenizer(module: Any, tokenizer: Any) -> None:
-    """Give the transformer of sentence-transformers another tokenizer, with the settings of the former one."""
+    """Give a sentence-transformers transformer another tokenizer, with the settings of the former one.
+
+    Nothing changes in a model with a processor of images, which has a tokenizer inside.
+    """
     former = module.tokenizer
-    if module.processor is not former:  # a processor of images has a tokenizer inside
+    if module.processor is not former:
         return
     tokenizer.model_max_length = former.model_max_length
     tokenizer.padding_side = former.padding_side
@@ -249,7 +274,7 @@ def _replace_tokenizer(module: Any, tokenizer: Any) -> None:
 
 
 def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raise for a configuration of quantised weights."""
+    """Raise a ``ModelUnavailableError`` for a configuration of quantised weights."""
     quantization = settings.get("quantization_config")
     if quantization:
         method = quantization
@@ -259,7 +284,10 @@ def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
 
 
 def _check_floating(path: Path, model: Any) -> None:
-    """Raise for weights stored as integers, or as 8-bit floats with scales: transformers would drop the scales."""
+    """Raise a ``ModelUnavailableError`` for weights stored as integers, or as 8-bit floats with scales.
+
+    transformers would drop the scales.
+    """
     from safetensors import safe_open
 
     parameter_names = {name for name, _ in model.named_parameters()}
@@ -277,12 +305,13 @@ def _check_floating(path: Path, model: Any) -> None:
             is_integer = dtype[0] in "IU"
             if not is_scaled and not is_integer:
                 continue
-            if name in endings or any(name.endswith(f".{other}") for other in parameter_names):
+            ends_with_parameter = any(name.endswith(f".{other}") for other in parameter_names)
+            if name in endings or ends_with_parameter:
                 raise _quantized(f"{file} holds {name} as {dtype}")
 
 
 def _check_head(path: Path, model: Any) -> None:
-    """Raise for a classifier of which the files hold no weight: transformers would fill it with random numbers."""
+    """Raise a ``ModelUnavailableError`` if the files have no weight of a model's classifier, which would be random."""
     base_prefix = f"{model.base_model_prefix}."
     names = [name for name, _ in model.named_parameters()]
     head = {name for name in names if not name.startswith(base_prefix)}
@@ -318,9 +347,10 @@ def _quantized(problem: str) -> ModelUnavailableError:
 
 
 def _check_activation(path: Path, settings: Mapping[str, Any]) -> None:
-    """Raise for a ``Dense`` with an activation that sentence-transformers would replace by another one."""
+    """Raise a ``ModelUnavailableError`` for a ``Dense`` whose activation sentence-transformers would replace."""
     name = settings.get("activation_function", "torch.")
-    if "in_features" in settings and not str(name).startswith("torch."):
+    is_dense = "in_features" in settings
+    if is_dense and not str(name).startswith("torch."):
         raise ModelUnavailableError(
             f"config.json in {path} names the activation {name}, which is not among torch's, and is not run",
             "If one of torch's computes the same, write it there: torch.nn.modules.activation.GELU.",

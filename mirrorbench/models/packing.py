@@ -33,7 +33,7 @@ _SUPPORTED = {
     "position_ids",
     "output_hidden_states",
 }
-"""Options of attention that a row supports, by its mask if not by name."""
+"""Options of attention that a row supports; those that are not passed on act through its mask."""
 
 _current = threading.local()
 
@@ -90,10 +90,14 @@ class PackedRow:
     def of(
         cls, ids: Ragged, config: Any, move: Callable[[NDArray[Any]], Tensor], padded: bool
     ) -> PackedRow:
-        """Make the row of token ids; ``config``: the model's, ``move`` copies an array to the device.
+        """Pack texts, given as token ids, into a row.
 
-        ``padded``: one block, which is faster in training. Otherwise texts are sorted by falling length, and no vector
-        depends on the other texts.
+        Args:
+            ids: token ids of each text.
+            config: configuration of the model.
+            move: function that copies an array to the device.
+            padded: whether to make one block, which is faster in training. Otherwise texts are sorted by descending
+                length, those of one length make a block, and no vector depends on the other texts.
         """
         order = np.arange(len(ids)) if padded else np.argsort(-ids.lengths, kind="stable")
         ids = ids.take(order)
@@ -103,7 +107,6 @@ class PackedRow:
             cells = None if real.all() else move(np.flatnonzero(real.ravel()))
             blocks = [Block(order, width, cells=cells, real=move(real))]
         else:
-            # Texts of one length are neighbours, and make a block.
             ends = np.flatnonzero(np.diff(ids.lengths)) + 1
             blocks = []
             for rows, first in zip(np.split(order, ends), [0, *ends], strict=True):
@@ -243,7 +246,8 @@ def flash_fits(query: Tensor, key: Tensor, value: Tensor) -> bool:
 def position_ids(ids: Ragged, config: Any) -> NDArray[np.int64]:
     """Return the position ids of all tokens as the architecture numbers them, shape (tokens,).
 
-    RoBERTa's family counts from padding_idx + 1, and padding tokens inside texts have padding_idx.
+    RoBERTa's family counts from padding_idx + 1 and does not count padding tokens inside texts, whose position is
+    padding_idx.
     """
     first = first_position(lambda key: getattr(config, key, None))
     if first:

@@ -36,8 +36,8 @@ PROMPTS = {
 """``eol``: PromptEOL (Jiang et al., "Scaling Sentence Embeddings with Large Language Models", 2023), whose released
 code also ends sentences with a full stop and turns double quotes into single ones. ``echo``: the text twice (Springer
 et al., "Repetition Improves Language Model Embeddings", 2024), the template for documents of their released code."""
-READ: dict[str, dict[str, Value]] = {"eol": {"pooling": "last"}}
-"""Default keys of a spec by prompt."""
+PROMPT_DEFAULTS: dict[str, dict[str, Value]] = {"eol": {"pooling": "last"}}
+"""Keys that a named prompt sets in a spec that does not set them."""
 
 SETTINGS = "config_sentence_transformers.json"
 """File with the prompts of a model of sentence-transformers."""
@@ -49,13 +49,13 @@ _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
 def template(prompt: str, path: Path) -> str:
     """Return a prompt of a spec as a template with ``{text}``; empty for a prompt that adds nothing.
 
-    ``prompt``: a template, a text before each text, or the name of one in ``PROMPTS`` or in the model's directory. A
-    single word that names no prompt raises an ``UnknownNameError``.
+    ``prompt``: a template, a text that precedes each text, or the name of a prompt in ``PROMPTS`` or in the model's
+    directory. A single word that is not the name of one raises an ``UnknownNameError``.
     """
     if not _NAME.fullmatch(prompt):
         whole = prompt if TEXT in prompt else prompt + TEXT
         return "" if whole == TEXT else whole
-    prompts = {**PROMPTS, **own_prompts(path)}
+    prompts = {**PROMPTS, **stored_prompts(path)}
     if prompt not in prompts:
         error = unknown_name("prompt", prompt, list(prompts))
         error.hint += (
@@ -68,8 +68,8 @@ def template(prompt: str, path: Path) -> str:
     return template(named_prompt, path)
 
 
-def own_prompts(path: Path) -> dict[str, str]:
-    """Read the named prompts in a model's settings for sentence-transformers."""
+def stored_prompts(path: Path) -> dict[str, str]:
+    """Read the named prompts in a model's settings for sentence-transformers; empty without such settings."""
     file = path / SETTINGS
     if not file.is_file() and (path.parent / "modules.json").is_file():
         # The path is the transformer's own folder inside the model's.
@@ -84,12 +84,11 @@ def own_prompts(path: Path) -> dict[str, str]:
 
 
 def prefix(prompt: str) -> str:
-    """Return a template's text before ``{text}``; more text or a mask raises a ``UsageError``."""
+    """Return a template's text before ``{text}``; text after it, or a mask, raises a ``UsageError``."""
     before, _, after = prompt.partition(TEXT)
     if after or MASK in before:
-        problem = f"the prompt {prompt!r} has more than a text before {TEXT}, which sentence-transformers cannot read"
         raise UsageError(
-            problem,
+            f"the prompt {prompt!r} has more than a text before {TEXT}, which sentence-transformers cannot read",
             "Such an encoder cannot be exported; use it through mirrorbench run and encode.",
         )
     return before
@@ -100,7 +99,7 @@ DEFAULT_MAX_LENGTH = 64
 of paper 2's tasks set their own ``max_length``, from its released code."""
 
 STATED = 1 << 20
-"""As the ``max_length`` of a task or a purpose: as many tokens as the model's files state."""
+"""Value of a task's or purpose's ``max_length`` that stands for as many tokens as the model's files state."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,10 +320,20 @@ def pool(
     pooling: Pooling,
     registered: Mapping[str, PoolingFunction] = POOLINGS,
 ) -> torch.Tensor:
-    """Return the vectors of a batch, float32 of shape (batch, dimensions), or (batch, words, ...) for several words.
+    """Return the vectors of a batch under a pooling, float32 of shape (batch, dimensions).
 
-    ``hidden_states``: embeddings and each layer's output, each (batch, tokens, dimensions); the last layer suffices for
-    ``layers="-1:"``.
+    With several target words a text, the shape is (batch, words, dimensions).
+
+    Args:
+        hidden_states: embeddings and each layer's output, each of shape (batch, tokens, dimensions); for the layers
+            ``-1:`` the last layer suffices.
+        tokens: the tokens of the texts.
+        pooling: layers, mode and normalisation.
+        registered: functions by mode.
+
+    Raises:
+        UsageError: the pooling selects no layer, or its mode is unknown.
+        PluginError: the function of a plugin returned something else than vectors.
     """
     import torch
 

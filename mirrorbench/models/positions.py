@@ -23,7 +23,7 @@ _FROM_PADDING = frozenset(
 def positions_of_settings(settings: Mapping[str, Any]) -> int | None:
     """Return the most tokens that a model with this ``config.json`` can read; ``None`` if the model itself must tell.
 
-    The answer for types of the papers' models needs no transformers, which takes seconds to import.
+    The number is known for types of the papers' models, so that transformers need not be imported, which takes seconds.
     """
     model_type = settings.get("model_type")
     stated = settings.get("max_position_embeddings")
@@ -68,7 +68,7 @@ def _position_tables(model: Any) -> Iterator[Any]:
 
 
 def _rows_for_tokens(table: Any) -> int:
-    """Return the number of rows of a table of positions behind those of padding (RoBERTa) or an offset (BART, OPT)."""
+    """Return the number of rows of a table of positions after those for padding (RoBERTa) or an offset (BART, OPT)."""
     padding = getattr(table, "padding_idx", None)
     if padding is None:
         offset = getattr(table, "offset", 0)

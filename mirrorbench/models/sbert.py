@@ -27,10 +27,13 @@ from mirrorbench.models.encoder_systems import EncoderContext, LazyModel, checke
 from mirrorbench.models.families import positions_of
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.model_files import modules
-from mirrorbench.models.opening import reads_file, text_folder
+from mirrorbench.models.opening import reads_tokenizer_file, text_folder
 from mirrorbench.models.pooling import DEFAULT_MAX_LENGTH, Pooling, template
-from mirrorbench.models.sentence_transformer_files import missing_settings, without_settings
-from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
+from mirrorbench.models.sentence_transformer_files import (
+    missing_settings_error,
+    missing_settings_file,
+)
+from mirrorbench.models.tokenizer_files import FILE_TOKENIZER_NOTE
 from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
@@ -45,17 +48,22 @@ def register_encoders(register: Register) -> None:
 
 
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
-    """Create the encoder of a spec ``sbert``."""
+    """Create the encoder of an ``sbert`` spec; a model of the hub is downloaded unless the context is offline.
+
+    Raises:
+        UsageError: the spec or a prompt is not valid, or the model's files do not say how it makes its vectors.
+        ModelUnavailableError: the model is missing.
+    """
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
     directory = sbert_directory(spec, context.offline)
     prompt = template(params["prompt"], directory) if "prompt" in params else None
     if "pooling" not in params:
         from mirrorbench.models.sentence_transformer import sentence_transformer
 
-        file = missing_settings(directory, modules(directory))
-        if file is not None:
-            transformer = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
-            raise without_settings(spec, file, transformer.with_params(pooling="mean"))
+        missing_file = missing_settings_file(directory, modules(directory))
+        if missing_file is not None:
+            backbone = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
+            raise missing_settings_error(spec, missing_file, backbone.with_params(pooling="mean"))
         max_length = params.get("max_length")
         if max_length is not None:
             _check_length(spec, directory, max_length)
@@ -66,7 +74,10 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
 
 
 def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:
-    """Return the folder of the model of a spec ``sbert``; ``ModelUnavailableError`` if it is missing."""
+    """Return the directory of the model of an ``sbert`` spec, which is downloaded unless ``offline``.
+
+    A missing model raises a ``ModelUnavailableError``.
+    """
     path = spec.get("path")
     if path:
         directory = resolved(str(path))
@@ -116,7 +127,7 @@ def _only_transformer(directory: Path) -> Path:
 
 
 def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
-    """Create the encoder of a spec ``sapbert``."""
+    """Create the encoder of a ``sapbert`` spec; a model of the hub is downloaded unless the context is offline."""
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int)
     if params.get("path"):
         model = str(resolved(str(params["path"])))
@@ -128,9 +139,13 @@ def create_sapbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
 
 
 def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) -> LazyModel:
-    """Create an encoder from the directory of a backbone, with a pooling."""
+    """Create an encoder that pools the states of the backbone in a directory.
+
+    An unknown pooling raises an ``UnknownNameError``.
+    """
     if pooling.mode not in context.poolings:
         raise unknown_name("pooling", pooling.mode, list(context.poolings))
+    weights_fingerprint = fingerprint(directory)
 
     def load() -> TransformerEncoder:
         import torch
@@ -138,7 +153,7 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
         from mirrorbench.models.transformer import load_transformer
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
-        with unchanged_backbone(directory, weights):
+        with unchanged_backbone(directory, weights_fingerprint):
             transformer = load_transformer(
                 directory, torch.device(context.device), poolings=context.poolings
             )
@@ -147,7 +162,6 @@ def pooled_backbone(directory: Path, pooling: Pooling, context: EncoderContext) 
     readout: list[Value] = [pooling.mode, pooling.max_length]
     if pooling.prompt:
         readout.append(pooling.prompt)
-    weights = fingerprint(directory)
-    identity = {"weights": weights, "readout": readout}
-    notes = (TOKENS_OF_FILE,) if reads_file(directory) else ()
+    identity = {"weights": weights_fingerprint, "readout": readout}
+    notes = (FILE_TOKENIZER_NOTE,) if reads_tokenizer_file(directory) else ()
     return LazyModel(digest(identity), load, pooling, notes)

@@ -28,12 +28,12 @@ from mirrorbench.models.model_files import directory_checksum, model_files
 from mirrorbench.models.opening import (
     quiet_transformers,
     read_sentence_transformer,
-    reads_file,
+    reads_tokenizer_file,
     text_folder,
 )
 from mirrorbench.models.pooling import TEXT
-from mirrorbench.models.sentence_transformer_files import MOST_TOKENS, length_note
-from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
+from mirrorbench.models.sentence_transformer_files import UNSTATED_MAX_LENGTH, length_note
+from mirrorbench.models.tokenizer_files import FILE_TOKENIZER_NOTE
 from mirrorbench.models.traits import ROUNDING, reads_by_longest
 from mirrorbench.storage.checksums import unchanged
 
@@ -49,48 +49,52 @@ def sentence_transformer(
     prompt: str | None = None,
     max_length: int | None = None,
 ) -> LazyModel:
-    """Create an encoder from the directory of a sentence-transformers model; contexts are encoded as whole texts.
+    """Create an encoder from the directory of a sentence-transformers model; words in context are encoded as texts.
 
-    ``prompt``: a template in place of the model's default prompt; the model decides whether a prompt before the text is
-    pooled too. ``max_length``: tokens kept of each text, in place of the model's own.
+    Args:
+        path: directory of the model.
+        context: settings of the run.
+        prompt: a template in place of the model's prompts; the model decides whether a prompt before the text is pooled
+            too.
+        max_length: tokens kept of each text, in place of the model's own number.
     """
-    files = directory_checksum(path)
+    checksum = directory_checksum(path)
 
     def load() -> _BatchedModel:
-        with unchanged(lambda: model_files(path), files, str(path)):
+        with unchanged(lambda: model_files(path), checksum, str(path)):
             model = _load_sentence_transformer(path, context)
             own_weights(model)
             if max_length is not None:
                 model.max_seq_length = max_length
         batched = _BatchedModel(model, context, prompt)
-        for reader in batched.inputs.values():
-            reader.missing.check_special_tokens(path, reader.tokenizer)
+        for reader in batched.readers.values():
+            reader.missing_embeddings.check_special_tokens(path, reader.tokenizer)
         words = batched.words()
         _check_varies(path, batched, words)
         if not batched.reads_one_by_one:
-            batched.reads_one_by_one = _reads_padding(batched, words)
+            batched.reads_one_by_one = _padding_changes_vectors(batched, words)
         return batched
 
-    identity: dict[str, str | int] = {"files": files}
+    identity: dict[str, str | int] = {"files": checksum}
     if prompt is not None:
         identity["prompt"] = prompt
     if max_length is not None:
         identity["max_length"] = max_length
     notes = []
     folder = text_folder(path)
-    if reads_file(folder):
+    if reads_tokenizer_file(folder):
         identity["tokenizer"] = "file"
-        notes.append(TOKENS_OF_FILE)
+        notes.append(FILE_TOKENIZER_NOTE)
     if max_length is None:
         note = length_note(folder, positions_of(folder))
         if note:
             notes.append(note)
-    fingerprint = digest(identity) if len(identity) > 1 else files
+    fingerprint = digest(identity) if len(identity) > 1 else checksum
     return LazyModel(fingerprint, load, notes_on_files=tuple(notes))
 
 
 class _BatchedModel:
-    """A model of sentence-transformers with mirrorbench's batches, and prompts by role of the input."""
+    """A model of sentence-transformers with mirrorbench's batches, and with a prompt for each role of inputs."""
 
     def __init__(self, model: Any, context: EncoderContext, prompt: str | None) -> None:
         import torch
@@ -99,40 +103,40 @@ class _BatchedModel:
         self.prompt = prompt
         self.precision = context.precision
         self.device = torch.device(context.device)
-        self.limit = model.get_max_seq_length() or MOST_TOKENS
-        # The model itself puts a prompt before texts, but fills no template around them: that is done here.
+        self.limit = model.get_max_seq_length() or UNSTATED_MAX_LENGTH
+        # A prompt before the text is passed to the model, as `prefix`. Any other one is filled in here, as `template`.
         self.prefix = ""
         self.template = prompt
         if prompt and prompt != TEXT and prompt.endswith(TEXT) and prompt.count(TEXT) == 1:
             self.prefix = prompt.removesuffix(TEXT)
             self.template = ""
-        self.inputs = input_modules(model, None if prompt is None else prompt or TEXT)
+        self.readers = input_modules(model, None if prompt is None else prompt or TEXT)
         # Texts are read one by one if others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
         self.reads_one_by_one = any(
             reads_by_longest(config) for config in configs if hasattr(config, "to_json_string")
         )
-        for reader in self.inputs.values():
+        for reader in self.readers.values():
             if reader.tokenizer is not None and not _can_pad(reader):
-                # One text needs no padding.
+                # A single text needs no padding.
                 self.reads_one_by_one = True
 
     @property
     def notes(self) -> tuple[str, ...]:
         """Notes for results."""
-        notes = (reader.missing.note for reader in self.inputs.values())
+        notes = (reader.missing_embeddings.note for reader in self.readers.values())
         return tuple(dict.fromkeys(note for note in notes if note))
 
     @property
     def refuses_texts(self) -> bool:
         """Whether ``check_inputs`` may find a text that the model cannot read."""
-        return any(reader.missing.names for reader in self.inputs.values())
+        return any(reader.missing_embeddings.names for reader in self.readers.values())
 
     def check_inputs(self, inputs: Sequence[TextInput], poolings: Sequence[Any] = ()) -> None:
         """Raise an ``UnreadableTextError`` for the first text with a token that has no embedding."""
         if not self.refuses_texts:
             return
-        for role, reader in self.inputs.items():
+        for role, reader in self.readers.items():
             texts = [item.text for item in inputs if self._role(item) == role]
             if texts:
                 reader.check(texts)
@@ -140,7 +144,7 @@ class _BatchedModel:
     def count_cut(self, inputs: Sequence[TextInput], pooling: Any = None) -> Truncation | None:
         """Count the inputs that are longer than the model reads with their prompt; ``None`` if it cuts none."""
         parts = []
-        for role, reader in self.inputs.items():
+        for role, reader in self.readers.items():
             texts = [item.text for item in inputs if self._role(item) == role]
             if texts:
                 parts.append(reader.count_cut(texts))
@@ -151,11 +155,11 @@ class _BatchedModel:
         return item.role if self.prompt is None else ""
 
     def words(self) -> list[str]:
-        """Return the words of the vocabulary that the model can read, sorted; a model of images has none."""
+        """Return the words of the vocabulary that the model can read, sorted; empty without a vocabulary."""
         tokenizer: Any = getattr(self.model, "tokenizer", None)
         if not hasattr(tokenizer, "get_vocab"):
             return []
-        missing = set(self.inputs[""].missing.names.values())
+        missing = set(self.readers[""].missing_embeddings.names.values())
         words = []
         for token in tokenizer.get_vocab():
             if token.isalnum() and token not in missing:
@@ -170,7 +174,7 @@ class _BatchedModel:
         encoded: Any = None
         for role in np.unique(roles):
             rows = np.flatnonzero(roles == role)
-            reader = self.inputs.get(role, self.inputs[""])
+            reader = self.readers.get(role, self.readers[""])
             texts = reader.shortened([self._filled(inputs[row]) for row in rows])
             vectors = self._encode_texts(texts, methods.get(role, self.model.encode))
             if encoded is None:
@@ -182,11 +186,11 @@ class _BatchedModel:
         """Return the text of an input in the template, if there is one."""
         return self.template.replace(TEXT, item.text) if self.template else item.text
 
-    def _encode_texts(self, texts: list[str], encode_texts: Callable[..., Any]) -> Array:
-        """Return the vectors of texts by a method of the model, in batches that fit the device."""
+    def _encode_texts(self, texts: list[str], encode: Callable[..., Any]) -> Array:
+        """Return the vectors that ``encode``, a method of the model, makes of texts, in batches that fit the device."""
         import torch
 
-        # Characters stand for tokens, of which most texts have fewer: counting tokens would tokenise twice.
+        # Estimate the tokens of a text by its characters, since counting them would tokenise it twice.
         lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         type_ = device_type(self.device)
         options = {} if self.prompt is None else {"prompt": self.prefix}
@@ -199,14 +203,15 @@ class _BatchedModel:
 
         def compute(rows: list[int]) -> torch.Tensor:
             batch = [texts[row] for row in rows]
-            size = 32 if type_ == "cpu" else len(rows)
-            # The tokenizer reads the texts of a batch whole, at once.
-            if self.reads_one_by_one or size * max(map(len, batch)) > MOST_CHARACTERS:
-                size = 1
+            batch_size = 32 if type_ == "cpu" else len(rows)
+            # A tokenizer reads all texts of a batch at once, before it cuts them.
+            is_too_long = batch_size * max(map(len, batch)) > MOST_CHARACTERS
+            if self.reads_one_by_one or is_too_long:
+                batch_size = 1
             with quiet_transformers(), autocast(self.device, self.precision):
-                vectors = encode_texts(
+                vectors = encode(
                     batch,
-                    batch_size=size,
+                    batch_size=batch_size,
                     convert_to_tensor=True,
                     show_progress_bar=False,
                     **options,
@@ -223,17 +228,20 @@ class _BatchedModel:
 
 
 def _can_pad(reader: InputModule) -> bool:
-    """Return whether an input module can pad texts; give a tokenizer without a padding token another token for it."""
+    """Return whether an input module can pad texts; a tokenizer without a padding token gets another one as such.
+
+    ``reader`` has a tokenizer.
+    """
     tokenizer = reader.tokenizer
     if tokenizer.pad_token is None:
-        # sentence-transformers uses no tokenizer without a padding token.
+        # sentence-transformers requires a padding token, even for single texts.
         tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
         return False
-    return tokenizer.pad_token_id not in reader.missing.names
+    return tokenizer.pad_token_id not in reader.missing_embeddings.names
 
 
 def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
-    """Open a model of sentence-transformers; any failure but a lack of memory is a ``ModelUnavailableError``."""
+    """Open a sentence-transformers model; any failure but a lack of memory raises a ``ModelUnavailableError``."""
     if find_spec("sentence_transformers") is None:
         raise not_installed(ModelUnavailableError, "sbert needs", "sentence-transformers", "sbert")
     try:
@@ -258,7 +266,7 @@ def _load_sentence_transformer(path: Path, context: EncoderContext) -> Any:
 
 
 def _check_varies(path: Path, model: _BatchedModel, words: Sequence[str]) -> None:
-    """Raise a ``ModelUnavailableError`` if a model makes no vectors, or equal ones of two texts of its words."""
+    """Raise a ``ModelUnavailableError`` if a model makes no vectors, or one vector of two texts of its words."""
     step = max(1, len(words) // 16)
     first_text = " ".join(words[::step])
     second_text = " ".join(words[1::step])
@@ -275,8 +283,8 @@ def _check_varies(path: Path, model: _BatchedModel, words: Sequence[str]) -> Non
         )
 
 
-def _reads_padding(model: _BatchedModel, words: Sequence[str]) -> bool:
-    """Return whether the vector of a short text differs beside a long one in a batch, by more than rounding."""
+def _padding_changes_vectors(model: _BatchedModel, words: Sequence[str]) -> bool:
+    """Return whether the vector of a short text changes, by more than rounding, beside a long one in a batch."""
     if len(words) < 2:
         return False
     short_text = words[0]

@@ -1,4 +1,4 @@
-"""Readouts described by files of sentence-transformers beside a transformer, as keys of a spec."""
+"""Readouts that the files of a sentence-transformers model describe, as keys of a spec."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from mirrorbench.models.pooling import (
     SETTINGS,
     STATED,
     TEXT,
-    own_prompts,
+    stored_prompts,
     template,
 )
 
 _POOLINGS = {"cls": "cls", "mean": "mean", "lasttoken": "last", "weightedmean": "weighted-mean"}
-"""Pooling of this package by mode of a ``Pooling``."""
+"""Name of a pooling in this package, by mode of sentence-transformers' ``Pooling``."""
 _MODULES = ("Transformer", "Pooling", "Normalize")
-"""Modules that keys of a spec describe; ``Normalize`` may be missing."""
+"""Modules that keys of a spec can describe, in this order; ``Normalize`` may be missing."""
 _NORMALIZED = ("sentence_embedding", None)
 """Values in the settings of a ``Normalize`` that normalises vectors."""
 _DEFAULT_MODALITIES = (
@@ -50,51 +50,56 @@ _DEFAULTS: Mapping[str, Sequence[Any]] = {
 IDENTITY = "torch.nn.modules.linear.Identity"
 """Activation of an affine ``Dense``."""
 _LONGEST = 100_000
-"""Longest length that counts as stated: tokenizers without a limit state a larger number."""
-MOST_TOKENS = 512
-"""Maximum length, in tokens, of a model of sentence-transformers that names none."""
-MOST_STATED = 512
-"""Most tokens of a text that are read by what a tokenizer states, or a model's positions."""
+"""Greatest number that counts as a stated length: tokenizers without a limit state a larger one."""
+UNSTATED_MAX_LENGTH = 512
+"""Maximum length, in tokens, of a model of sentence-transformers that states none."""
+MAX_STATED_LENGTH = 512
+"""Most tokens of a text that are read if only its tokenizer or its positions state a maximum."""
 
-_WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN", "LSTM")
+_MODULES_WITH_SETTINGS = ("Pooling", "Dense", "LayerNorm", "WeightedLayerPooling", "CNN", "LSTM")
 """Modules that cannot be made without their ``config.json``."""
 
 
-def missing_settings(folder: Path, listed: Sequence[Module]) -> Path | None:
-    """Return the first file with settings of the listed modules that is missing or empty."""
+def missing_settings_file(folder: Path, listed: Sequence[Module]) -> Path | None:
+    """Return the first file of settings that a listed module needs, but that is missing or empty; ``None`` for none."""
     for module in listed:
         file = folder / module.path / "config.json"
-        if module.class_name in _WITH_SETTINGS and not _settings(file):
+        if module.class_name in _MODULES_WITH_SETTINGS and not _settings(file):
             return file
     return None
 
 
-def without_settings(spec: EncoderSpec, file: Path, transformer: EncoderSpec) -> NoPoolingError:
-    """Return the error for a model without the settings of a module.
+def missing_settings_error(
+    spec: EncoderSpec, file: Path, suggestion: EncoderSpec
+) -> NoPoolingError:
+    """Return the error for a model without the settings of a module, which are missing from ``file``.
 
-    ``transformer``: the spec that reads the transformer of the model alone, by a pooling that it names.
+    ``suggestion``: a spec that reads only the transformer of the model, by a pooling that it names.
     """
     lack = "is empty" if file.is_file() else "is missing"
     return NoPoolingError(
         f"{spec}: {file} {lack}, which says how the model makes its vectors",
-        f"Copy it from the model's source, or read its transformer alone by a pooling that you name: {transformer}",
+        f"Copy it from the model's source, or read its transformer alone by a pooling that you name: {suggestion}",
     )
 
 
-def length_note(transformer: Path, max_length: int) -> str:
-    """Return the note on a stated length beyond the positions, where texts are cut; empty for any other length."""
-    stated = stated_length(transformer)
-    positions = positions_of(transformer)
+def length_note(folder: Path, max_length: int) -> str:
+    """Return the note that texts are cut at the positions of a transformer, although its files state a greater length.
+
+    It is empty if the files do not, or if ``max_length`` is another number.
+    """
+    stated = _stated_length(folder)
+    positions = positions_of(folder)
     if stated is None or not 0 < positions < stated or max_length != positions:
         return ""
     return f"its files state {stated} tokens, and it has {positions} positions: texts are cut there"
 
 
-def stated_length(transformer: Path) -> int | None:
-    """Return the length that the files of sentence-transformers or of the tokenizer state, ``None`` for none."""
-    length = _settings(transformer / "sentence_bert_config.json").get("max_seq_length")
+def _stated_length(folder: Path) -> int | None:
+    """Return the length that the files of sentence-transformers or of the tokenizer state; ``None`` for none."""
+    length = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
     if length is None:
-        length = _settings(transformer / "tokenizer_config.json").get("model_max_length")
+        length = _settings(folder / "tokenizer_config.json").get("model_max_length")
     return length if isinstance(length, int) and length <= _LONGEST else None
 
 
@@ -103,27 +108,28 @@ class NoPoolingError(UsageError):
 
 
 def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
-    """Return the keys that read a backbone as the modules in its folder do; none for a plain transformer.
+    """Return the keys that make the vectors of the modules in a backbone's folder; empty for a plain transformer.
 
-    Modules that no keys describe raise a ``NoPoolingError``.
+    Modules that no keys can describe raise a ``NoPoolingError``.
     """
     listed = modules(folder)
     return _keys(spec, folder, listed) if listed else {}
 
 
-def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
-    """Return the tokens kept of each text: the spec's, the task's within the model's limits, or the default.
+def max_length(keys: Mapping[str, Value], folder: Path, task_length: int) -> int:
+    """Return how many tokens of each text are kept.
 
-    Without a number in the spec, ``STATED`` takes those that the files state.
+    The number is the spec's if ``keys`` has one, unchecked. Otherwise it is that of the task, within the limits of the
+    model, or for ``STATED`` the one that the files state.
     """
     value = keys.get("max_length")
     if value is not None:
         if type(value) is not int:
             raise UsageError(f"max_length={value} is not a whole number")
         return value
-    if of_task == STATED:
+    if task_length == STATED:
         return window(folder)
-    length = of_task
+    length = task_length
     stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
     if isinstance(stated, int) and stated:
         length = min(length, stated)
@@ -134,14 +140,14 @@ def max_length(keys: Mapping[str, Value], folder: Path, of_task: int) -> int:
 
 
 def window(folder: Path) -> int:
-    """Return the tokens of a text that the files of a transformer state, within its positions.
+    """Return how many tokens of a text a transformer reads according to its files, within its positions.
 
-    These are the ``max_seq_length`` of sentence-transformers, else the tokenizer's ``model_max_length`` or the positions
-    in ``config.json``, whichever is less, at most ``MOST_STATED``.
+    This is the ``max_seq_length`` of sentence-transformers; without it, the least of the tokenizer's
+    ``model_max_length``, the positions in ``config.json`` and ``MAX_STATED_LENGTH``.
     """
     length = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
     if not isinstance(length, int):
-        length = MOST_STATED
+        length = MAX_STATED_LENGTH
         tokenizer_settings = _settings(tokenizer_folder(folder) / "tokenizer_config.json")
         length_of_tokenizer = tokenizer_settings.get("model_max_length")
         if isinstance(length_of_tokenizer, int):
@@ -155,8 +161,11 @@ def window(folder: Path) -> int:
     return length
 
 
-def own_readout(spec: EncoderSpec) -> dict[str, Value]:
-    """Return the readout that ``mirrorbench tune`` wrote into a backbone's directory, if the modules there agree."""
+def stored_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """Return the readout that ``mirrorbench tune`` wrote into a backbone's directory, if the modules there agree.
+
+    It is empty if they do not, and for other backbones.
+    """
     if spec.backbone in BACKBONES:
         return {}
     folder = Path(spec.backbone).expanduser()
@@ -164,15 +173,15 @@ def own_readout(spec: EncoderSpec) -> dict[str, Value]:
     if not readout:
         return {}
     try:
-        agrees = _agrees(readout, spec, folder)
+        agree = _modules_agree(readout, spec, folder)
     except MirrorbenchError:
         # No keys describe the modules, or files are damaged, which is reported later.
         return {}
-    return readout if agrees else {}
+    return readout if agree else {}
 
 
-def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
-    """Return whether the modules in a folder, if there are any, make the vectors of a readout."""
+def _modules_agree(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bool:
+    """Return whether the modules in a folder make the vectors of a readout; true if none are listed."""
     listed = modules(folder)
     if not listed:
         return True
@@ -204,7 +213,7 @@ def _agrees(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path) -> bo
 
 
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
-    """Return the keys that describe the listed modules; raise a ``NoPoolingError`` for settings without a key."""
+    """Return the keys that describe the listed modules; raise a ``NoPoolingError`` if no keys can."""
     _check_modules(spec, folder, listed)
     _, pooling_settings, *normalize_settings = [
         _settings(folder / module.path / "config.json") for module in listed
@@ -216,7 +225,7 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
 
     transformer = folder / listed[0].path
     transformer_settings = _other_than_default(transformer)
-    stated_length = transformer_settings.pop("max_seq_length", None)
+    length_setting = transformer_settings.pop("max_seq_length", None)
     if transformer_settings:
         raise _no_pooling(spec, f"sets {', '.join(sorted(transformer_settings))}")
 
@@ -226,18 +235,18 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
         raise _no_pooling(spec, f"keeps the first {dimensions} dimensions of its vectors")
     default_prompt = _default_prompt(spec, folder, settings)
 
-    # The length of a text is what remains beside the prompt of the spec, or else the default prompt.
+    # The prompt of the spec, or else the default one, takes tokens from the maximum length of a text.
     prompt_of_spec = spec.get("prompt")
     if prompt_of_spec is None:
         text_template = default_prompt + TEXT
     else:
         text_template = template(str(prompt_of_spec), folder)
     tokenizer: Any = None
-    if stated_length is None or default_prompt or _adds(text_template):
+    if length_setting is None or default_prompt or _adds_text(text_template):
         tokenizer = _tokenizer(transformer)
     if default_prompt and tokenizer.truncation_side == "left":
         raise _no_pooling(spec, f"cuts the prompt {default_prompt!r} off long texts, at their left")
-    length = _text_length(transformer, stated_length, text_template, tokenizer)
+    length = _text_length(transformer, length_setting, text_template, tokenizer)
     if not length:
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
 
@@ -250,17 +259,17 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
 
 
 def _check_modules(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> None:
-    """Raise a ``NoPoolingError`` for modules that no keys describe, or without settings."""
+    """Raise a ``NoPoolingError`` for modules that no keys can describe, or that lack their settings."""
     classes = tuple(module.class_name for module in listed)
     if classes not in (_MODULES, _MODULES[:2]):
         raise _no_pooling(spec, f"consists of {', '.join(classes)}", classes[0] == "Transformer")
-    file = missing_settings(folder, listed)
+    file = missing_settings_file(folder, listed)
     if file is not None:
-        raise without_settings(spec, file, spec.with_params(pooling="mean"))
+        raise missing_settings_error(spec, file, spec.with_params(pooling="mean"))
 
 
 def _pooling(spec: EncoderSpec, settings: Mapping[str, Any]) -> str:
-    """Return this package's name of the pooling of a ``Pooling``; raise a ``NoPoolingError`` for any other."""
+    """Return this package's name for the pooling in the settings of a ``Pooling``; ``NoPoolingError`` for any other."""
     mode = _mode(settings)
     if mode not in _POOLINGS:
         raise _no_pooling(spec, f"pools by {mode}")
@@ -270,7 +279,7 @@ def _pooling(spec: EncoderSpec, settings: Mapping[str, Any]) -> str:
 
 
 def _other_than_default(transformer: Path) -> dict[str, Any]:
-    """Return the settings of a ``Transformer`` that differ from the defaults, among them its maximum length."""
+    """Return the settings of a ``Transformer`` that are not defaults, and its maximum length."""
     settings: dict[str, Any] = {}
     for file in transformer.glob("sentence_*_config.json"):
         for key, value in _settings(file).items():
@@ -280,11 +289,12 @@ def _other_than_default(transformer: Path) -> dict[str, Any]:
 
 
 def _default_prompt(spec: EncoderSpec, folder: Path, settings: Mapping[str, Any]) -> str:
-    """Return the default prompt of a model, empty for none; raise a ``NoPoolingError`` for one without a template."""
-    prompts = own_prompts(folder)
+    """Return the default prompt of a model, empty for none; ``NoPoolingError`` for one that no template can express."""
+    prompts = stored_prompts(folder)
     name = settings.get("default_prompt_name")
     if name is None:
         return ""
+    # The file may hold any JSON value, which a list can compare and a dictionary cannot.
     if name not in list(prompts):
         raise _no_pooling(spec, "names a default prompt that it does not have")
     prompt = prompts[name]
@@ -294,25 +304,26 @@ def _default_prompt(spec: EncoderSpec, folder: Path, settings: Mapping[str, Any]
     return prompt
 
 
-def as_system(spec: EncoderSpec) -> EncoderSpec:
+def as_sbert_spec(spec: EncoderSpec) -> EncoderSpec:
     """Return the spec that lets sentence-transformers itself read a directory or a model of the hub."""
     key = "path" if os.path.isdir(os.path.expanduser(spec.backbone)) else "model"
     return replace(spec, backbone="sbert", method="").with_params(**{key: spec.backbone})
 
 
-def _no_pooling(spec: EncoderSpec, does: str, has_transformer: bool = True) -> NoPoolingError:
-    """Return the error for a model that ``does`` what no keys describe."""
-    hint = f"Write {as_system(replace(spec, params=()))}"
+def _no_pooling(spec: EncoderSpec, reason: str, has_transformer: bool = True) -> NoPoolingError:
+    """Return the error for a model that no keys can describe; ``reason``: a verb with its object (``pools by max``)."""
+    hint = f"Write {as_sbert_spec(replace(spec, params=()))}"
     if has_transformer:
         transformer_spec = spec.with_params(pooling="mean")
         hint += f"\nIts transformer alone, by a pooling that you name: {transformer_spec}"
     return NoPoolingError(
-        f"{spec}: {spec.backbone} is a model of sentence-transformers that {does}; it is read as that, and not tuned",
+        f"{spec}: {spec.backbone} is a model of sentence-transformers that {reason}; it is read as that, and not tuned",
         hint,
     )
 
 
 def _settings(file: Path) -> dict[str, Any]:
+    """Read the object in a JSON file; empty if the file is missing."""
     return json_object(file) if file.is_file() else {}
 
 
@@ -330,15 +341,16 @@ def _mode(settings: Mapping[str, Any]) -> str:
     return "+".join(map(str, modes)) or "mean"
 
 
-def _adds(prompt: str) -> bool:
-    """Whether a template adds something to a text."""
+def _adds_text(prompt: str) -> bool:
+    """Return whether a template adds something to a text."""
     return prompt not in ("", TEXT)
 
 
 def _text_length(transformer: Path, length: object, prompt: str, tokenizer: Any) -> int:
-    """Return the maximum length of a text beside a template, within the positions; 0 if the files set no limit.
+    """Return how many tokens remain for a text beside a template, within the positions of the transformer.
 
-    ``tokenizer``: needed for a template, and without a stated ``length``.
+    Return 0 if fewer than 3 remain, or if the files set no limit. ``length``: ``max_seq_length`` in the files, or
+    ``None``. ``tokenizer``: may be ``None`` if there is a ``length``, and the template adds nothing.
     """
     positions = positions_of(transformer)
     if length is None:
@@ -352,7 +364,7 @@ def _text_length(transformer: Path, length: object, prompt: str, tokenizer: Any)
         length = min(length, positions)
     elif length > _LONGEST:
         return 0
-    if _adds(prompt):
+    if _adds_text(prompt):
         length -= prompt_tokens(tokenizer, prompt)
     return length if length >= 3 else 0
 
@@ -365,7 +377,7 @@ def _tokenizer(transformer: Path) -> Any:
 
 
 def _stated_positions(folder: Path) -> int:
-    """Return the positions that ``config.json`` states, 0 for none; relative ones need no embeddings."""
+    """Return the positions that ``config.json`` states, relative ones too, which need no embeddings; 0 for none."""
     positions = configuration(folder).get("max_position_embeddings")
     return positions if isinstance(positions, int) else 0
 
@@ -374,7 +386,7 @@ def prompt_tokens(tokenizer: Any, prompt: str) -> int:
     """Return the number of tokens that a template, or a prompt before the text, adds to a text."""
     whole = prompt if TEXT in prompt else prompt + TEXT
     whole = whole.replace(MASK, tokenizer.mask_token or "")
-    # Around a word, since a space at the end of a prompt alone may be a token of its own.
+    # Count with a word, since without one a space at the end of the prompt may be a separate token.
     n_tokens_of_word = len(tokenizer("a")["input_ids"])
     n_tokens_of_prompted = len(tokenizer(whole.replace(TEXT, "a"))["input_ids"])
     return n_tokens_of_prompted - n_tokens_of_word

@@ -24,15 +24,16 @@ class LocatedTargets:
 
     ids: Ragged
     targets: Ragged | None = None
-    """Ascending positions in ``ids`` of each target's tokens: see ``PlacedText``. All positions if it has no tokens."""
+    """Ascending positions in ``ids`` of each target's tokens (see ``PlacedText``); all positions if it has none."""
     windowed: Positions = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Inputs cut to a window around the target; of marked targets those that a cut at the end would lose."""
-    cut: int = 0
+    """Indices of the inputs cut to a window around the target. With marks, only of those whose target a cut at the end
+    would lose."""
+    n_cut: int = 0
     """Number of targets with lost tokens, since they are longer than the window."""
-    missing: int = 0
+    n_missing: int = 0
     """Number of targets without tokens, since they are empty or the tokenizer drops their characters."""
     shortened: Positions = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    """Inputs of which tokens are left out, whether around a window or at the end."""
+    """Indices of the inputs that lose tokens, whether around a window or at the end."""
 
 
 class PlacedText(NamedTuple):
@@ -40,11 +41,11 @@ class PlacedText(NamedTuple):
 
     text: str
     target: Spans
-    """The target; without one the whole text, or its last copy in a prompt."""
+    """Parts of the target; for an input without one, the whole text, or its last copy in a prompt."""
     marks: Spans = ()
-    """The marks around the target, whose tokens are removed."""
+    """Marks around the target, whose tokens are removed."""
     copies: Spans = ()
-    """The copies of the text in a prompt."""
+    """Copies of the text in a prompt."""
 
 
 def placed_text(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
@@ -96,17 +97,25 @@ def locate_targets(
     all_ids: Sequence[list[int]],
     all_offsets: Sequence[Sequence[tuple[int, int]]],
     max_length: int,
-    special: tuple[int, int],
-    positions: int,
+    n_special: tuple[int, int],
+    n_positions: int,
     keep_end: bool = False,
 ) -> LocatedTargets:
     """Locate the targets in the token ids of texts, and cut long texts to ``max_length``.
 
-    ``all_offsets``: start and end of each token in its text. ``special``: numbers of special tokens before and after a
-    text. ``positions``: of the model, 0 if unknown. ``keep_end``: whether to keep the end of long texts without a
-    target, as tokenizers do that cut at the left.
+    Args:
+        texts: the texts.
+        all_ids: token ids of each text.
+        all_offsets: start and end of each token in its text.
+        max_length: maximum number of tokens of a text, special tokens included.
+        n_special: numbers of special tokens before and after a text.
+        n_positions: number of positions of the model, 0 if unknown.
+        keep_end: whether to keep the end of long texts without a target, as tokenizers do that cut at the left.
+
+    Raises:
+        UsageError: no token is left for a text.
     """
-    n_before, n_after = special
+    n_before, n_after = n_special
     ids_after_cut: list[list[int]] = []
     targets: list[Positions] = []
     windowed: list[int] = []
@@ -120,11 +129,11 @@ def locate_targets(
             marks = covering(offsets, text.text, text.marks)
             whole_length -= len(marks)
             ids, target = without_marks(ids, target, marks, max_length, n_after)
-        copies = [tokens_of_copy(offsets, text.text, copy, special) for copy in text.copies]
+        copies = [tokens_of_copy(offsets, text.text, copy, n_special) for copy in text.copies]
         if not copies:
             copies = [np.arange(n_before, len(ids) - n_after)]
         max_tokens = max_length - n_before - n_after
-        cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, positions, keep_end)
+        cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, n_positions, keep_end)
         if len(cut_ids) < len(ids):
             windowed.append(row)
         if len(cut_ids) < whole_length:
@@ -139,8 +148,8 @@ def locate_targets(
         ids=Ragged.of(ids_after_cut),
         targets=Ragged.of(targets),
         windowed=np.array(windowed, dtype=np.int64),
-        cut=n_cut,
-        missing=n_missing,
+        n_cut=n_cut,
+        n_missing=n_missing,
         shortened=np.array(shortened, dtype=np.int64),
     )
 
@@ -150,30 +159,32 @@ def cut_to(
     target: Positions,
     copies: Sequence[Positions],
     max_tokens: int,
-    positions: int = 0,
+    n_positions: int = 0,
     keep_end: bool = False,
 ) -> tuple[list[int], Positions]:
     """Cut a text, or each of its copies in a prompt, to ``max_tokens``; return the ids and the target's new positions.
 
-    ``positions``: number of positions of the model, which may allow fewer tokens; 0 if unknown. A long text is cut to a
-    window around the target. If the target is the whole text, its start is kept, or under ``keep_end`` its end.
+    A long text is cut to a window around the target. If the target is the whole text, its start is kept, or with
+    ``keep_end`` its end. ``n_positions``: number of positions of the model, which may allow fewer tokens; 0 if unknown.
+    Raise a ``UsageError`` if no token is left.
     """
     prompt_length = len(ids) - sum(map(len, copies))
-    if positions:
-        max_tokens = min(max_tokens, (positions - prompt_length) // len(copies))
+    if n_positions:
+        max_tokens = min(max_tokens, (n_positions - prompt_length) // len(copies))
     if max_tokens < 1:
         problem = "max_length leaves no token for a text"
-        if positions:
-            problem = f"the prompt alone has {prompt_length} tokens, of the {positions} that the model reads"
+        if n_positions:
+            problem = f"the prompt alone has {prompt_length} tokens, of the {n_positions} that the model reads"
         raise UsageError(problem, "Write a shorter prompt.")
     if max(map(len, copies)) <= max_tokens:
         return ids, target
 
     last_copy = copies[-1]
     if 0 < len(target) < len(last_copy):
-        start = window(len(last_copy), target - last_copy[0], max_tokens)
+        start = window_start(len(last_copy), target - last_copy[0], max_tokens)
     elif keep_end:
-        start = max(0, len(last_copy) - max_tokens)  # an earlier copy may be the longer one
+        # Not below 0: an earlier copy may be longer than the last one.
+        start = max(0, len(last_copy) - max_tokens)
     else:
         start = 0
 
@@ -201,26 +212,26 @@ def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) ->
 
 
 def tokens_of_copy(
-    offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], special: tuple[int, int]
+    offsets: Sequence[tuple[int, int]], text: str, span: tuple[int, int], n_special: tuple[int, int]
 ) -> Positions:
-    """Return the positions of all tokens of a copy of the text in a prompt, with spaces around it.
+    """Return the positions of all tokens of a copy of the text in a prompt, those of spaces around it included.
 
-    ``special``: numbers of special tokens before and after the prompt.
+    ``n_special``: numbers of special tokens before and after the prompt.
     """
-    n_before, n_after = special
+    n_before, n_after = n_special
     span_start, span_end = span
     starts, ends = np.asarray(offsets, dtype=np.int64)[n_before : len(offsets) - n_after].T
     first = (ends <= span_start).sum()
-    # A copy at the end of the prompt has all tokens that remain.
+    # A copy at the end of the prompt has all remaining tokens.
     stop = len(starts) if span_end == len(text) else (starts < span_end).sum()
     return n_before + np.arange(first, stop)
 
 
-def window(n: int, target: Positions, size: int) -> int:
-    """Return the start of a window of ``size`` tokens in a text of ``n``, around the target.
+def window_start(n: int, target: Positions, size: int) -> int:
+    """Return the start of a window of ``size`` tokens around the target, in a text of ``n`` tokens.
 
-    The target is centred as far as the text's ends permit. The window starts with a target that is longer than it, and
-    at 0 without a target.
+    The target is centred as far as the text's ends permit. A target that is longer than the window starts with it. The
+    start is 0 without a target, and for a text that fits into the window.
     """
     if n <= size or not len(target):
         return 0
@@ -233,20 +244,21 @@ def window(n: int, target: Positions, size: int) -> int:
 
 
 def without_marks(
-    ids: list[int], target: Positions, marks: Positions, max_length: int, after: int
+    ids: list[int], target: Positions, marks: Positions, max_length: int, n_after: int
 ) -> tuple[list[int], Positions]:
-    """Cut token ids at the end unless that loses a mark, and remove the marks; return them and the target's positions.
+    """Return token ids without those of marks, and the target's new positions.
 
-    ``after``: number of special tokens at the end, which are always kept.
+    The ids are cut to ``max_length`` (marks included) at the end, unless that would lose a mark. ``n_after``: number of
+    special tokens at the end, which are always kept.
     """
-    if len(ids) > max_length and marks[-1] < max_length - after:
-        ids = ids[: max_length - after] + ids[len(ids) - after :]
+    if len(ids) > max_length and marks[-1] < max_length - n_after:
+        ids = ids[: max_length - n_after] + ids[len(ids) - n_after :]
     kept = np.delete(np.arange(len(ids)), marks)
     return [ids[index] for index in kept], np.searchsorted(kept, np.setdiff1d(target, marks))
 
 
 class Targets(Protocol):
-    """The protocol of positions of words' tokens: ``Ragged`` for one word a text, a plugin's class for several."""
+    """The protocol of positions of target words in texts: ``Ragged`` for one word a text, or a class for several."""
 
     def take(self, rows: ArrayLike) -> Targets:
         """Return some of the texts, in the order given."""

@@ -1,4 +1,4 @@
-"""The tokenizer that a directory's files describe, and whether transformers opens another one.
+"""The tokenizer that the files of a directory describe, and its comparison with the one that transformers opens.
 
 Where ``tokenizer.json`` exists, it decides: it holds normaliser, pre-tokenizer, vocabulary and special tokens. From version 5
 on, transformers builds the tokenizer of the class that a configuration names or implies, which may ignore that file. What
@@ -81,10 +81,10 @@ PROBES = (
     "##ing \u2581word \u0120token \u010a @@ </w>",
     "query: what is it? passage: it is this",
 )
-"""Texts whose token ids show whether two tokenizers are one: scripts, case, accents, spaces, signs, special tokens."""
+"""Texts whose token ids show whether two tokenizers are equal: scripts, case, accents, spaces, special tokens."""
 
-TOKENS_OF_FILE = "tokens are read as tokenizer.json describes them; the class that transformers chooses reads others"
-"""Note for results of models whose class of tokenizer ignores the file."""
+FILE_TOKENIZER_NOTE = "tokens are read as tokenizer.json describes them; the class that transformers chooses reads others"
+"""Note for results of models whose tokenizer is read from its file instead of by transformers' class."""
 MOST_ADDED = 50
 """Number of added tokens that are tried inside texts."""
 
@@ -96,7 +96,7 @@ def settings_of(folder: Path) -> dict[str, Any]:
 
 
 def described_tokenizer(folder: Path) -> Tokenizer:
-    """Return the tokenizer that the files of a folder with ``tokenizer.json`` describe, without padding and cuts.
+    """Return the tokenizer that the files of a folder with ``tokenizer.json`` describe, without padding and truncation.
 
     Apply to ``tokenizer.json`` what ``tokenizer_config.json`` states about case, accents and Chinese characters (if the
     file has BERT's normaliser) and about a space before the text (if it has byte-level tokens). Add the tokens that it
@@ -114,7 +114,7 @@ def described_tokenizer(folder: Path) -> Tokenizer:
     _apply_to_normalizer(tokenizer, settings)
     _apply_to_pre_tokenizer(tokenizer, settings)
     _add_listed_tokens(tokenizer, folder, settings)
-    _add_ends(tokenizer, folder, settings)
+    _let_add_ends(tokenizer, folder, settings)
     return tokenizer
 
 
@@ -146,7 +146,7 @@ def _apply_to_pre_tokenizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -
 
 
 def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Add the tokens that the files beside ``tokenizer.json`` list, and set the flags that they state for its tokens."""
+    """Add the tokens that other files list to those of ``tokenizer.json``, with the flags that these files state."""
     from tokenizers import AddedToken
 
     special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
@@ -196,7 +196,7 @@ def special_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:
-    """Return the special tokens without one of the usual roles, which files list or name."""
+    """Return the special tokens that files state without one of the usual roles."""
     stated = _stated_tokens(folder, settings)
     names = []
     for key in ("additional_special_tokens", "extra_special_tokens"):
@@ -208,20 +208,23 @@ def _extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:
 
 
 def _stated_tokens(folder: Path, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the entries of ``special_tokens_map.json`` and of the settings, which come first."""
+    """Return the entries of ``special_tokens_map.json`` and of the settings, which have precedence."""
     path = folder / "special_tokens_map.json"
     stated = json_object(path) if path.is_file() else {}
     return {**stated, **settings}
 
 
 def _name(token: Any) -> str:
-    """Return the text of a token, which files state by itself or with its flags; empty for none."""
+    """Return the text of a token, which files state alone or together with flags; empty for none."""
     text = token.get("content") if isinstance(token, Mapping) else token
     return text if isinstance(text, str) else ""
 
 
-def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Have the tokens at the ends of a text added that ``add_bos_token`` and ``add_eos_token`` ask for."""
+def _let_add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
+    """Let a tokenizer add the tokens that ``add_bos_token`` and ``add_eos_token`` require at the ends of each text.
+
+    Nothing changes if it already adds them.
+    """
     tokens = special_tokens(folder, settings)
     ids = tokenizer.encode("a").ids
     missing: dict[str, int] = {}
@@ -238,7 +241,7 @@ def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -
         part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
     ]
     if not templates:
-        # Add a template without special tokens, behind the post-processor if there is one.
+        # Add a template, after the post-processor if there is one.
         first = {"Sequence": {"id": "A", "type_id": 0}}
         second = {"Sequence": {"id": "B", "type_id": 1}}
         template: dict[str, Any] = {
@@ -254,12 +257,12 @@ def _add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -
             state = template
     for template in templates:
         for role, index in missing.items():
-            _add_end(template, role, tokens[role], index)
+            _add_end_to_template(template, role, tokens[role], index)
     tokenizer.post_processor = _component("post_processor", state)
 
 
-def _add_end(template: dict[str, Any], role: str, token: str, index: int) -> None:
-    """Add a token to the beginning or end of each text in the description of a template."""
+def _add_end_to_template(template: dict[str, Any], role: str, token: str, index: int) -> None:
+    """Change the description of a template: add a token at the beginning (``bos_token``) or end of each text."""
     template["special_tokens"][token] = {"id": token, "ids": [index], "tokens": [token]}
     for name in ("single", "pair"):
         pieces = []
@@ -302,7 +305,7 @@ def _component(kind: str, state: Any) -> Any:
 
 
 def _parts(component: Any, key: str) -> Iterator[dict[str, Any]]:
-    """Yield a component of a tokenizer, or the components of a sequence."""
+    """Yield a description of a component, or those of the components of a sequence, which it lists under ``key``."""
     if not isinstance(component, dict):
         return
     if component.get("type") == "Sequence":
@@ -315,7 +318,7 @@ def _parts(component: Any, key: str) -> Iterator[dict[str, Any]]:
 def same_tokens(opened: Tokenizer, described: Tokenizer) -> bool:
     """Return whether two tokenizers have equal options, and give ``PROBES`` and texts around added tokens equal ids.
 
-    The options compared are those whose effect depends on single words, which no list of texts can hold.
+    The options compared are those that affect single words only, which no list of texts can cover.
     """
     if _options(opened) != _options(described):
         return False
@@ -329,7 +332,7 @@ def same_tokens(opened: Tokenizer, described: Tokenizer) -> bool:
 
 
 def _options(tokenizer: Tokenizer) -> tuple[Any, ...]:
-    """Return what depends on single words: the replacements of a normaliser, and options of the tokenizer's model."""
+    """Return the options that affect single words only: replacements of the normaliser, and options of the model."""
     options: list[Any] = []
     for part in _parts(_state(tokenizer.normalizer), "normalizers"):
         if part.get("type") == "Replace":
@@ -339,30 +342,31 @@ def _options(tokenizer: Tokenizer) -> tuple[Any, ...]:
     return tuple(options)
 
 
-READING = 2
-"""Version of the comparison; raised when it changes."""
+COMPARISON_VERSION = 2
+"""Version of the comparison, part of cache keys; raised when the comparison changes."""
 _remembered: dict[str, bool] = {}
-"""Results of this process by ``reading_key``."""
+"""Results in this process, by ``comparison_key``."""
 
 
-def reading_key(folder: Path) -> str:
-    """Return the digest of all that decides how the tokenizer of a folder is read: files, comparison and libraries."""
+def comparison_key(folder: Path) -> str:
+    """Return the digest of all that decides the result of a comparison: tokenizer files and versions."""
     files = [(name, folder / name) for name in FILES if (folder / name).is_file()]
     libraries = {name: version(name) for name in ("tokenizers", "transformers")}
-    return digest({"tokenizer": content(files), "reading": READING, **libraries})
+    return digest({"tokenizer": content(files), "reading": COMPARISON_VERSION, **libraries})
 
 
-def remembered_reading(folder: Path, compare: Callable[[], bool]) -> bool:
+def remembered_comparison(folder: Path, compare: Callable[[], bool]) -> bool:
     """Return the result of ``compare`` for the tokenizer files of a folder, from the cache if it is there.
 
     A cache that cannot be written is not an error; a damaged entry is replaced.
     """
-    key = reading_key(folder)
+    key = comparison_key(folder)
     if key not in _remembered:
         path = cache_root() / "traits" / f"{key}.json"
-        reads_file = _stored_reading(path)
+        reads_file = _stored_comparison(path)
         if reads_file is None:
             reads_file = compare()
+            # The checksum shows damaged entries.
             entry = {"reads_file": reads_file, "checksum": digest({key: reads_file})}
             with suppress(StorageError), writing(path, cache_root(), flush=False) as sink:
                 sink.write(json.dumps(entry).encode())
@@ -370,7 +374,7 @@ def remembered_reading(folder: Path, compare: Callable[[], bool]) -> bool:
     return _remembered[key]
 
 
-def _stored_reading(path: Path) -> bool | None:
+def _stored_comparison(path: Path) -> bool | None:
     """Return the result in an entry of the cache; ``None`` if it is missing or damaged."""
     with suppress(OSError, ValueError, KeyError, TypeError):
         entry = json.loads(path.read_bytes())
@@ -379,11 +383,11 @@ def _stored_reading(path: Path) -> bool | None:
     return None
 
 
-def state_class(folder: Path, tokenizer: Any) -> None:
+def write_tokenizer_class(folder: Path, tokenizer: Any) -> None:
     """Write into saved files the class with which every version of transformers reads ``tokenizer.json`` as it is.
 
-    Only files of tokenizers without a class of their own change: versions 4 and 5 have different names for the general
-    class, and version 4 takes the space before a text from the settings alone.
+    Only files of tokenizers of the general class change: versions 4 and 5 have different names for it, and version 4
+    takes the space before a text only from the settings.
     """
     from transformers import PreTrainedTokenizerFast
 

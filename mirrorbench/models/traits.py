@@ -1,4 +1,4 @@
-"""Traits of a model, measured by a few short passes, since no list of names holds the next architecture."""
+"""Traits of a model, measured by a few short passes, since no list of names covers the next architecture."""
 
 from __future__ import annotations
 
@@ -17,24 +17,26 @@ if TYPE_CHECKING:
     import torch
 
 _Transformer = Any
-"""``models.transformer.Transformer``, a module that imports this one."""
+"""``models.transformer.Transformer``; that module imports this one."""
 LONG = 12
 """Tokens of the long text of a batch."""
 SHORT = 5
 """Tokens of the short text of a batch, which is padded."""
 BEYOND = 520
-"""Tokens of a text longer than BERT's positions and short attention windows."""
+"""Tokens of a text that is longer than short attention windows, and than BERT's positions."""
 ROUNDING = {"fp32": 1e-3, "bf16": 0.1, "fp16": 0.03}
 """Largest distance of equal states by rounding, in standard deviations of a dimension."""
 _FAR = 0.3
 """Largest distance of vectors in half precision from those in fp32, relative to their length."""
 HALVES = ("bf16", "fp16")
 _BY_LONGEST = (
-    '"rope_type": "longrope"',  # angles of rotary positions, from some thousand tokens on
+    # Angles of rotary positions depend on the longest text, from some thousand tokens on.
+    '"rope_type": "longrope"',
     '"rope_type": "dynamic"',
-    '"attention_type": "block_sparse"',  # attention by blocks, from some hundred tokens on
+    # Attention goes by blocks, from some hundred tokens on.
+    '"attention_type": "block_sparse"',
 )
-"""Settings by which the longest text of a pass changes how the others are read, beyond the texts measured here."""
+"""Settings with which the longest text of a pass, if longer than those measured here, changes how others are read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class ModelTraits:
     """Measured properties of a model; the defaults are BERT's."""
 
     causal: bool = False
-    """Whether a token attends to earlier ones alone."""
+    """Whether a token attends only to earlier ones."""
     pads: bool = False
     """Whether padding changes a text's vectors, so that only texts of one length may be read together."""
     varies: bool = True
@@ -54,11 +56,11 @@ class ModelTraits:
     drops: bool = True
     """Whether two passes in training mode differ; measured in planning."""
     trains: bool = True
-    """Whether it reads texts in training mode (Reformer: whole chunks alone); measured in planning."""
+    """Whether the model reads any text in training mode (Reformer reads only whole chunks); measured in planning."""
     typed: bool = False
-    """Whether its tokenizer's token types, which other libraries use, change a text's vectors."""
+    """Whether the token types of the tokenizer, which other libraries use, change a text's vectors."""
     halves: tuple[str, ...] = HALVES
-    """Half precisions with finite numbers near those in fp32."""
+    """Half precisions whose vectors are finite and near those in fp32."""
 
 
 AS_BERT = ModelTraits()
@@ -71,31 +73,31 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
     Raises:
         ModelUnavailableError: the model does not return a state of each token.
     """
-    rounding = ROUNDING[transformer.kept]
+    rounding = ROUNDING[transformer.matrix_precision]
     text, other_text = _texts(transformer)
     beginning = text[:SHORT]
     short = other_text[:SHORT]
-    by_longest = reads_by_longest(transformer.model.config)
+    depends_on_longest = reads_by_longest(transformer.model.config)
     with _side_effects_undone(transformer):
         text_states = _states(transformer, text)[0]
         beginning_states = _states(transformer, beginning)[0]
         short_states = _states(transformer, short)[0]
         if text_states.dim() != 2 or len(text_states) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(text_states.shape)}")
-        causal = _apart(text_states[:SHORT], beginning_states) <= rounding
+        causal = _difference(text_states[:SHORT], beginning_states) <= rounding
 
-        # The long text in the batch makes padding of the short one.
+        # The long text in the batch makes padding after the short one.
         padded_states = _states(transformer, text, short)[1, :SHORT]
-        pads = by_longest or _apart(short_states, padded_states) > rounding
+        pads = depends_on_longest or _difference(short_states, padded_states) > rounding
 
         # The vector must depend on the text, and the second token's state on the first token.
         changed_first = [short[0], *beginning[1:]]
         changed_states = _states(transformer, changed_first)[0]
-        between_texts = _relative(beginning_states.mean(0), short_states.mean(0))
-        between_contexts = _relative(beginning_states[1], changed_states[1])
+        between_texts = _relative_distance(beginning_states.mean(0), short_states.mean(0))
+        between_contexts = _relative_distance(beginning_states[1], changed_states[1])
         varies = min(between_texts, between_contexts) > 1e-2 * rounding
 
-        packs = not by_longest and _packs(transformer, text, short)
+        packs = not depends_on_longest and _packs(transformer, text, short)
         layered = _is_layered(transformer, text)
         typed = _is_typed(transformer, rounding)
         vector = text_states.mean(0)
@@ -128,12 +130,15 @@ def drops(transformer: _Transformer) -> bool:
         text, _ = _texts(transformer)
         first_pass = _states(transformer, text)
         second_pass = _states(transformer, text)
-        return _relative(first_pass, second_pass) > 0
+        return _relative_distance(first_pass, second_pass) > 0
 
 
 @contextmanager
 def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
-    """Restore the model and random states after passes without gradients, and translate their errors."""
+    """Let passes inside the ``with`` block run in evaluation mode without gradients, and restore the state after it.
+
+    Exceptions of the model become a ``ModelUnavailableError``.
+    """
     import torch
 
     model = transformer.model
@@ -150,7 +155,7 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     except MirrorbenchError:
         raise
     except Exception as error:  # architectures that want more than texts raise any exception
-        if _of_device(error):
+        if _is_device_error(error):
             raise
         raise ModelUnavailableError(
             f"the {model.config.model_type} model in {transformer.path} cannot be read by its tokens alone: "
@@ -159,16 +164,22 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
         ) from error
     finally:
         model.train(training)
-        torch.clear_autocast_cache()  # shared with the context around, in whatever precision
+        # The cache is shared with an outer autocast context, which may have another precision.
+        torch.clear_autocast_cache()
 
 
-def _of_device(error: Exception) -> bool:
+def _is_device_error(error: Exception) -> bool:
     """Return whether an error is the device's instead of the model's."""
-    return (isinstance(error, RuntimeError) and out_of_memory(error)) or bool(lost_device(error))
+    if isinstance(error, RuntimeError) and out_of_memory(error):
+        return True
+    return bool(lost_device(error))
 
 
 def _texts(transformer: _Transformer) -> tuple[list[int], list[int]]:
-    """Return two texts of ordinary tokens from all over the vocabulary, without a token in common."""
+    """Return the ids of two texts of ``LONG`` ordinary tokens each, spread over the vocabulary, none in common.
+
+    A tokenizer without ordinary tokens that the model knows raises a ``ModelUnavailableError``.
+    """
     size = min(len(transformer.tokenizer), transformer.vocabulary)
     ordinary = np.setdiff1d(np.arange(size), transformer.tokenizer.all_special_ids)
     if len(ordinary) < 2:
@@ -181,10 +192,10 @@ def _texts(transformer: _Transformer) -> tuple[list[int], list[int]]:
 
 
 def _states(transformer: _Transformer, *rows: list[int], precision: str = "") -> torch.Tensor:
-    """Return the last layer's states of rows of token ids, float32 of shape (rows, width, dimensions)."""
+    """Return the last layer's states of rows of token ids, padded, float32 of shape (rows, width, dimensions)."""
     from mirrorbench.models.batching import Ragged
 
-    with autocast(transformer.device, precision or transformer.kept):
+    with autocast(transformer.device, precision or transformer.matrix_precision):
         layers, _ = transformer.padded_states(Ragged.of(rows))
     states: torch.Tensor = layers[-1].float()
     return states
@@ -197,60 +208,70 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
-    # With a mask token in the text, since ESM counts mask tokens over the whole row.
+    # A mask token shows whether mask tokens are counted over the whole row, as ESM does.
     text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
     if 0 < transformer.positions < BEYOND:
         # A row longer than the positions shows whether they are counted over the whole row.
         long_text = text
         further = [short] * (transformer.positions // SHORT)
     else:
-        # A long text shows attention windows.
+        # A long text shows whether attention windows are kept.
         long_text = np.resize(text, BEYOND).tolist()
         further = []
     row = Ragged.of([long_text, short, *further])
     try:
-        with autocast(transformer.device, transformer.kept):
-            # The last text of each part: the long one, and one of the short ones, which are equal.
+        with autocast(transformer.device, transformer.matrix_precision):
+            # The last text of each part: the long text, and one of the short ones, which are all equal.
             packed = [
-                layers[-1][-1].float() for _, layers, _ in transformer.parts(row, packed=True)
+                layers[-1][-1].float() for _, layers, _ in transformer.batch_parts(row, packed=True)
             ]
     except Exception as error:  # attention of so many architectures fails in as many ways
-        if _of_device(error):
+        if _is_device_error(error):
             raise
         return False
     for tokens, states in zip([long_text, short], packed, strict=True):
-        if not _apart(_states(transformer, tokens)[0], states) <= ROUNDING[transformer.kept]:
+        difference = _difference(_states(transformer, tokens)[0], states)
+        # False for NaN, too.
+        is_rounding = difference <= ROUNDING[transformer.matrix_precision]
+        if not is_rounding:
             return False
     return True
 
 
-def _apart(states: torch.Tensor, others: torch.Tensor) -> float:
-    """Return the largest difference of states, in standard deviations of a dimension, as the median over dimensions."""
-    # Not the maximum: single dimensions of large models are a thousand times as large as all others, and rounded so.
+def _difference(states: torch.Tensor, others: torch.Tensor) -> float:
+    """Return how far states of tokens differ: the median over dimensions of the largest difference over tokens.
+
+    The unit is the standard deviation of each dimension. ``others`` may have further tokens at the end.
+    """
+    # Not the maximum over dimensions: in large models single ones are a thousand times larger, with as large rounding.
     others = others[: len(states)]
     scale = states.std(0).clamp(min=1e-6 * float(states.abs().max()) + 1e-30)
     return float(((states - others).abs().amax(0) / scale).median())
 
 
-def _relative(vector: torch.Tensor, another: torch.Tensor) -> float:
+def _relative_distance(vector: torch.Tensor, another: torch.Tensor) -> float:
     """Return the distance of two vectors, relative to the length of the first one."""
     return float((vector - another).norm() / vector.norm().clamp(min=1e-30))
 
 
 def _is_near(transformer: _Transformer, text: list[int], vector: torch.Tensor, half: str) -> bool:
-    """Return whether the vector of a text in a half precision is near ``vector``, its vector otherwise."""
+    """Return whether a text's vector in a half precision is near ``vector``, the one in the model's own precision.
+
+    A model with matrices in the other half precision, or an operation without half precision, makes it false.
+    """
     import torch
 
-    if transformer.kept not in ("fp32", half):
+    if transformer.matrix_precision not in ("fp32", half):
         return False
     torch.clear_autocast_cache()
     try:
         half_vector = _states(transformer, text, precision=half)[0].mean(0)
-    except RuntimeError as error:  # an operation without half precision, at least on this device
-        if _of_device(error):
+    except RuntimeError as error:
+        # Some operation has no half precision, at least on this device.
+        if _is_device_error(error):
             raise
         return False
-    return _relative(vector, half_vector) < _FAR
+    return _relative_distance(vector, half_vector) < _FAR
 
 
 def _is_typed(transformer: _Transformer, rounding: float) -> bool:
@@ -263,25 +284,25 @@ def _is_typed(transformer: _Transformer, rounding: float) -> bool:
         return False
     if "token_type_ids" not in signature(model.forward).parameters:
         return False
-    readable = transformer.missing_embeddings.without(encoded["input_ids"])
+    readable = transformer.missing_embeddings.replace_missing(encoded["input_ids"])
     ids = torch.tensor([readable], device=transformer.device)
     types = torch.tensor([encoded["token_type_ids"]], device=transformer.device)
-    with autocast(transformer.device, transformer.kept):
+    with autocast(transformer.device, transformer.matrix_precision):
         untyped_output = model(input_ids=ids, token_type_ids=None)
         typed_output = model(input_ids=ids, token_type_ids=types)
     untyped = untyped_output.last_hidden_state.float()
     typed = typed_output.last_hidden_state.float()
-    return _relative(untyped, typed) > rounding
+    return _relative_distance(untyped, typed) > rounding
 
 
 def _is_layered(transformer: _Transformer, text: list[int]) -> bool:
-    """Return whether the states of all layers have one shape."""
+    """Return whether the model returns the states of all layers, and in one shape."""
     from mirrorbench.models.batching import Ragged
 
     try:
-        with autocast(transformer.device, transformer.kept):
+        with autocast(transformer.device, transformer.matrix_precision):
             layers, _ = transformer.padded_states(Ragged.of([text]), all_layers=True)
             shapes = {layer.shape for layer in layers}
-    except (TypeError, AttributeError, KeyError):  # no states of layers, or of other shapes
+    except (TypeError, AttributeError, KeyError):
         return False
     return len(shapes) == 1

@@ -63,7 +63,7 @@ class Transformation:
     number: int = 0
     """Axes kept by ``whiten`` (0: all), axes removed by ``abtt`` (0: a hundredth), or dimensions kept by ``dims``."""
     type: str = ""
-    """``int8`` or ``binary`` numbers; empty for the encoder's."""
+    """Type of the numbers: ``int8``, ``binary``, or empty for the encoder's own."""
 
     def __str__(self) -> str:
         parts = []
@@ -96,21 +96,22 @@ class Transformation:
             title += f" ({self.number})"
         return ", ".join(filter(None, (title, self.type)))
 
-    def check(self, dimensions: int, texts: int) -> None:
-        """Raise a ``UsageError`` if the vectors of a corpus cannot be transformed; ``texts``: their number."""
+    def check(self, dimensions: int, n_texts: int) -> None:
+        """Raise a ``UsageError`` if ``n_texts`` vectors of a corpus are too few, or have too few dimensions."""
         if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
-        most = min(dimensions, texts - 1)
+        most = min(dimensions, n_texts - 1)
         if self.name == "abtt":
-            most -= 1  # one axis remains
-        if texts < 2 or self.number > most:
-            if dimensions < texts:
+            # One axis remains.
+            most -= 1
+        if n_texts < 2 or self.number > most:
+            if dimensions < n_texts:
                 hint = f"Write at most {most}."
             else:
                 hint = "Name a larger corpus=NAME, or a smaller number."
             raise UsageError(
-                f"{self} cannot be fitted on {texts:,} texts with vectors of {dimensions} dimensions",
+                f"{self} cannot be fitted on {n_texts:,} texts with vectors of {dimensions} dimensions",
                 hint,
             )
 
@@ -125,7 +126,7 @@ def _check_dims(number: int, dimensions: int) -> None:
 
 
 def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
-    """Return the keys of a spec's transformation."""
+    """Return the keys that describe a transformation in a spec."""
     if spec.method == "static":
         # There dims= belongs to the method.
         return tuple(key for key in POST_KEYS if key != DIMS)
@@ -133,7 +134,9 @@ def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
-    """Return a spec without its transformation, and the transformation; the corpus keys of a tuning remain in the spec.
+    """Return a spec without the keys of its transformation, and the transformation, ``None`` for none.
+
+    Corpus keys leave the spec too, unless it is ``tuned``: then they belong to the tuning.
 
     Raises:
         UsageError: a number without ``post``, or one that is not a number of axes.
@@ -170,7 +173,7 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
 
 
 def _check_name(spec: EncoderSpec, name: str, type_: str, tuned: bool) -> None:
-    """Raise an error for an unknown transformation or type, or one that the encoder cannot have."""
+    """Raise an error for an unknown transformation or type, or for ``stored`` where it is not possible."""
     if "post" in dict(spec.params) and name not in (*TRANSFORMATIONS, STORED):
         raise unknown_name("transformation", name, list(TRANSFORMATIONS))
     if type_ and type_ not in (INT8, BINARY):
@@ -193,7 +196,10 @@ class Affine:
     type: str = ""
 
     def apply(self, vectors: Array) -> Array:
-        """Return transformed vectors, float32 of shape (n, k); rows of zeros (texts of unknown words) remain zeros."""
+        """Return transformed vectors, float32 of shape (n, k); rows of zeros (texts of unknown words) remain zeros.
+
+        Vectors of other dimensions raise an ``EncodingError``.
+        """
         if vectors.shape[1] != len(self.matrix):
             problem = f"vectors of {vectors.shape[1]} dimensions do not fit a transformation of {len(self.matrix)}"
             raise EncodingError(problem)
@@ -217,7 +223,7 @@ class Affine:
         return digest(identity)
 
     def dense(self) -> dict[str, torch.Tensor]:
-        """Return the weights of a ``Dense`` of sentence-transformers."""
+        """Return matrix and bias as the weights of a ``Dense`` of sentence-transformers."""
         import torch
 
         weight = torch.from_numpy(self.matrix).T.float().contiguous()
@@ -226,7 +232,7 @@ class Affine:
 
     @classmethod
     def read(cls, file: Path) -> Affine:
-        """Read the weights of a ``Dense`` from a file."""
+        """Read the weights of a ``Dense`` from a file; raise a ``ModelUnavailableError`` if that fails."""
         from safetensors import SafetensorError
         from safetensors.numpy import load_file
 
@@ -242,11 +248,13 @@ class Affine:
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
-    """A transformation without a corpus: the first dimensions of vectors (0: all), as numbers of a type."""
+class FirstDimensions:
+    """A transformation that needs no corpus: keep the first dimensions, as numbers of a type."""
 
     number: int
+    """Dimensions kept; 0 for all."""
     type: str = ""
+    """``binary``, or empty for the encoder's numbers."""
 
     def apply(self, vectors: Array) -> Array:
         """Return transformed vectors, float32 of shape (n, number); rows of zeros remain zeros."""
@@ -262,7 +270,7 @@ class Taken:
 
 
 def _typed(values: NDArray[Any], type_: str) -> NDArray[Any]:
-    """Return the numbers of a type that stand for values."""
+    """Return values as numbers of a type: unchanged for none, rounded down for ``int8``, signs for ``binary``."""
     if type_ == INT8:
         values = np.clip(np.floor(values), -128, 127)
     elif type_ == BINARY:
@@ -274,12 +282,12 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     """Fit a transformation in double precision on the vectors of a corpus, shape (n, d), except for rows of zeros.
 
     ``whiten``: Su et al. 2021 ("Whitening Sentence Representations for Better Semantics and Faster Retrieval"): the
-    first k eigenvectors of the covariance, each divided by the root of its eigenvalue, or all with a variance: after a
-    layer normalisation one axis has none. ``abtt``: Mu and Viswanath 2018 ("All-but-the-Top", section 1: "choosing D
-    around d/100"): the centred vectors without their first D principal axes.
+    first k eigenvectors of the covariance, each divided by the root of its eigenvalue. Without k, all with a variance
+    are kept; after a layer normalisation one axis has none. ``abtt``: Mu and Viswanath 2018 ("All-but-the-Top",
+    section 1: "choosing D around d/100"): the centred vectors without their first D principal axes.
 
     Raises:
-        UsageError: the vectors have fewer axes than the transformation.
+        UsageError: there are too few vectors, dimensions or axes for the transformation.
     """
     nonzero = vectors[vectors.any(axis=1)].astype(np.float64)
     n, d = nonzero.shape
@@ -317,7 +325,7 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
 
 
 def _whitening(centred: Doubles, number: int) -> Doubles:
-    """Return the first principal axes as columns, divided by their deviations; ``number`` 0: all that vary."""
+    """Return the first ``number`` principal axes as columns, divided by their deviations; all that vary for 0."""
     deviations, axes = _principal_axes(centred)
     rank = int((deviations > deviations[0] * len(axes) * _NOISE).sum())
     if number > rank:
@@ -342,9 +350,12 @@ def _principal_axes(centred: Doubles) -> tuple[Doubles, Doubles]:
 
 
 def transform(
-    vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | Taken]
+    vectors: Array, inputs: Sequence[TextInput], affines: Mapping[str, Affine | FirstDimensions]
 ) -> Array:
-    """Transform the vectors of inputs by the transformation of their language, or by the one under ``""``."""
+    """Transform each input's vector by the transformation of its language, or all by the one under ``""``.
+
+    Transformations to different numbers of dimensions raise an ``EncodingError``.
+    """
     source = "the transformation of the vectors"
     if "" in affines:
         return check_vectors(affines[""].apply(vectors), len(inputs), source)
@@ -373,7 +384,7 @@ class TransformedEncoder:
     """An encoder with transformed vectors."""
 
     encoder: Encoder
-    affines: Mapping[str, Affine | Taken]
+    affines: Mapping[str, Affine | FirstDimensions]
     """Transformations by language, or one under ``""``."""
 
     @property

@@ -25,7 +25,7 @@ from mirrorbench.core.errors import (
 )
 from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
-from mirrorbench.models.backbones import base_folder, tokenizer_folder
+from mirrorbench.models.backbones import backbone_folder, tokenizer_folder
 from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
 from mirrorbench.models.long_texts import (
@@ -37,13 +37,13 @@ from mirrorbench.models.long_texts import (
     token_ids,
 )
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
-from mirrorbench.models.module_state import leave_unchanged
+from mirrorbench.models.module_state import restore_after_each_pass
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, let_pack, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed_text
-from mirrorbench.models.tokenizer_files import state_class
+from mirrorbench.models.tokenizer_files import write_tokenizer_class
 from mirrorbench.models.traits import ModelTraits, traits_of
 
 _CPU = torch.device("cpu")
@@ -63,9 +63,9 @@ class Transformer:
     device: torch.device
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
     """Registered poolings by name."""
-    whole: Any = None
-    """Whole model if ``model`` is a part of it: the encoder beside a decoder, or the reader of texts."""
-    kept: str = "fp32"
+    outer_model: Any = None
+    """The model of which ``model`` is a part: one with a decoder, or of images and text; else ``None``."""
+    matrix_precision: str = "fp32"
     """Precision of frozen matrices, in which the model computes by autocast."""
 
     @cached_property
@@ -75,7 +75,7 @@ class Transformer:
 
     @cached_property
     def traits(self) -> ModelTraits:
-        """Traits, measured by a few passes unless they were set."""
+        """Traits, measured by a few passes unless they have been set."""
         return traits_of(self)
 
     @cached_property
@@ -85,8 +85,8 @@ class Transformer:
 
     @property
     def padding(self) -> int:
-        """Token id at padding, which attention does not see: the tokenizer's, or 0 if the model cannot embed that."""
-        (padding,) = self.missing_embeddings.without([self.tokenizer.pad_token_id or 0])
+        """Token id at padding, which attention ignores: the tokenizer's, or 0 if that has no embedding."""
+        (padding,) = self.missing_embeddings.replace_missing([self.tokenizer.pad_token_id or 0])
         return padding
 
     @property
@@ -101,42 +101,48 @@ class Transformer:
 
     @property
     def layers(self) -> int:
-        """Number of layers, the embeddings apart."""
+        """Number of layers, not counting the embeddings."""
         return int(text_part(self.model.config).num_hidden_layers)
 
     @property
-    def adapted(self) -> Any:
-        """Model that takes adapters, with the original names of its modules."""
-        return self.whole or self.model
+    def adaptable_model(self) -> Any:
+        """Model to which adapters are added, with the original names of its modules."""
+        return self.outer_model or self.model
 
     @property
-    def half(self) -> bool:
-        """Whether transformers cannot open the model without its decoder (BART)."""
-        if self.whole is None:
+    def needs_decoder(self) -> bool:
+        """Whether transformers opens the model only together with its decoder (BART)."""
+        if self.outer_model is None:
             return False
-        return bool(getattr(self.whole.config, "is_encoder_decoder", False))
+        return bool(getattr(self.outer_model.config, "is_encoder_decoder", False))
 
     def save(self, folder: Path) -> None:
-        """Write the model, or its adapter alone, and the tokenizer with a padding token for other libraries."""
+        """Write the model, or only its adapter, and the tokenizer, which gets a padding token for other libraries.
+
+        A model that needs its decoder is written with it.
+        """
         tokenizer = self.tokenizer
         if tokenizer.pad_token is None:
             tokenizer.pad_token = tokenizer.eos_token or tokenizer.unk_token or tokenizer.bos_token
-        if tokenizer.is_fast:  # it would store the length of its last cut
+        if tokenizer.is_fast:
+            # Otherwise the maximum length of the last call would be stored.
             tokenizer.backend_tokenizer.no_truncation()
+        saved = self.model
+        if self.needs_decoder or is_adapted(self.adaptable_model):
+            saved = self.adaptable_model
         with quiet_transformers():
-            saved = self.adapted if self.half or is_adapted(self.adapted) else self.model
             saved.save_pretrained(folder)
             tokenizer.save_pretrained(folder)
-        state_class(folder, tokenizer)
+        write_tokenizer_class(folder, tokenizer)
 
     def check_saved(self, folder: Path) -> None:
-        """Raise a ``ReadBackError`` unless the tensors that ``save`` wrote are read again bit for bit.
+        """Raise a ``ReadBackError`` unless the tensors that ``save`` wrote are read back bit for bit.
 
-        They are read on the CPU, and an adapter's without its backbone.
+        They are read to the CPU, those of an adapter without its backbone.
         """
         try:
-            if is_adapted(self.adapted):
-                expected = self.adapted.get_adapter_state_dict()
+            if is_adapted(self.adaptable_model):
+                expected = self.adaptable_model.get_adapter_state_dict()
                 stored = adapter_tensors(folder)
             else:
                 expected = self.model.state_dict()
@@ -162,7 +168,9 @@ class Transformer:
     def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
         """Return the token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Tokens of a ``prompt`` (see ``Pooling``) come in addition, as far as the model has positions.
+        Tokens of a ``prompt`` (see ``Pooling``) are added to these as far as the model has positions. Raise a
+        ``UsageError`` for a ``max_length`` beyond the positions, or a prompt that leaves no token for a text, and an
+        ``UnreadableTextError`` for a text with a token that has no embedding.
         """
         self._check_length(max_length)
         if not texts:
@@ -214,14 +222,14 @@ class Transformer:
         return n_cut + count_longer(texts, self.tokenizer, window)
 
     def window(self, pooling: Pooling) -> int:
-        """Return how many tokens a pooling reads of a text, with special tokens but without those of its prompt."""
-        most = self.most_of_text(pooling.prompt)
-        return min(pooling.max_length, most) if most else pooling.max_length
+        """Return how many tokens of a text a pooling reads, special tokens included, those of its prompt excluded."""
+        limit = self.max_text_tokens(pooling.prompt)
+        return min(pooling.max_length, limit) if limit else pooling.max_length
 
-    def most_of_text(self, prompt: str) -> int:
-        """Return the most tokens of a text, with special tokens, for which the model has positions beside a prompt.
+    def max_text_tokens(self, prompt: str) -> int:
+        """Return for how many tokens of a text, special tokens included, the model has positions beside a prompt.
 
-        Return 0 if the number of positions is unknown.
+        Return 0 if the number of positions is unknown. If a prompt repeats the text, each copy may have so many.
         """
         if not prompt or not self.positions:
             return self.positions
@@ -230,7 +238,7 @@ class Transformer:
         return n_for_copies // prompt.count(TEXT) + n_special
 
     def _length_of_prompt(self, prompt: str) -> int:
-        """Return the number of tokens of a prompt around a word."""
+        """Return the number of tokens of a prompt, without those of the text and special tokens."""
         if MASK in prompt:
             return sum(map(len, self._ids_around(prompt)))
         texts = ["a", prompt.replace(TEXT, "a")]
@@ -247,7 +255,10 @@ class Transformer:
         return [missing_ids.isdisjoint(row) for row in ids]
 
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
-        """Return the token ids of a prompt before and after the text, without special tokens."""
+        """Return the token ids of a prompt before and after the text, without special tokens.
+
+        A mask in the prompt raises a ``UsageError`` if the tokenizer has no mask token.
+        """
         if MASK in prompt and not self.tokenizer.mask_token:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
             raise UsageError(problem, f"Leave {MASK} out, or use another backbone.")
@@ -266,7 +277,10 @@ class Transformer:
         return [self.tokenizer.eos_token_id or self.tokenizer.pad_token_id or 0]
 
     def read(self, inputs: Sequence[TextInput], pooling: Pooling) -> LocatedTargets:
-        """Return the token ids for a pooling, with the positions of its tokens if it does not read all of them."""
+        """Return the token ids that a pooling needs, and the positions that it pools if these are not all.
+
+        Errors are those of ``tokenize`` and ``locate``.
+        """
         if pooling.of_target:
             return self.locate(inputs, pooling.max_length, pooling.marked, pooling.prompt)
         texts = [item.text for item in inputs]
@@ -284,10 +298,12 @@ class Transformer:
         with_marks: bool = False,
         prompt: str = "",
     ) -> LocatedTargets:
-        """Tokenize inputs and locate their targets; long texts are cut to a window around their target.
+        """Tokenise inputs and locate their targets; long texts are cut to a window around their target.
 
-        ``with_marks``: targets stand in brackets, and texts are cut at their end unless that would lose the target.
-        ``prompt``: a template, which is kept whole.
+        ``with_marks``: put targets in brackets, and cut texts at their end unless that would lose the target.
+        ``prompt``: a template, which is kept whole. Raise a ``UsageError`` if the tokenizer returns no offsets,
+        ``max_length`` exceeds the positions or no token remains for a text, and an ``UnreadableTextError`` for a text
+        with a token that has no embedding.
         """
         self._check_length(max_length)
         if not self.tokenizer.is_fast:
@@ -322,7 +338,10 @@ class Transformer:
         return located
 
     def _shortened(self, inputs: Sequence[TextInput], max_length: int) -> list[TextInput]:
-        """Return inputs; of long texts without a target, only a beginning that holds ``max_length`` tokens."""
+        """Return inputs, long texts without a target cut to a beginning that holds ``max_length`` tokens.
+
+        A text with a target is read as a whole; one that is too long for that raises an ``UnreadableTextError``.
+        """
         rows_without_target = []
         for row, item in enumerate(inputs):
             if item.spans:
@@ -365,17 +384,26 @@ class Transformer:
         targets: Targets | None = None,
         packed: bool = False,
     ) -> list[torch.Tensor]:
-        """Return the vectors of a batch, (batch, dimensions) for each pooling, with gradients; a GPU may still compute them.
+        """Return the vectors of a batch for each pooling, with gradients; a GPU may still be computing them.
 
-        ``pad_to``: number of tokens after padding, by default the longest text's. ``targets``: from ``read``; those of
-        several words a text make vectors of shape (batch, words, dimensions). ``packed``: without padding; requires
-        ``traits.packs`` and ``pad_to=0``.
+        Args:
+            ids: token ids of each text.
+            poolings: the poolings; they read the same tokens.
+            pad_to: number of tokens to which each text is padded; 0 for the length of the longest one.
+            targets: positions of the words to pool, as ``read`` returns them; needed for poolings over targets.
+            packed: whether to join the texts in a row instead of padding them; requires ``traits.packs`` and
+                ``pad_to=0``.
+
+        Returns:
+            For each pooling a tensor of shape (batch, dimensions), or (batch, words, dimensions) if ``targets`` has
+            several words a text.
         """
         all_layers = any(pooling.layers != "-1:" for pooling in poolings)
         rows_of_parts = []
         pooled_parts = []
-        for rows, layers, tokens in self.parts(ids, pad_to, all_layers, packed):
+        for rows, layers, tokens in self.batch_parts(ids, pad_to, all_layers, packed):
             if targets is not None:
+                # Poolings over targets read their weights from the tokens.
                 width = tokens.mask.shape[1]
                 tokens.target = self._moved(targets.take(rows).weights(width))
             rows_of_parts.append(rows)
@@ -391,17 +419,25 @@ class Transformer:
             vectors_of_pooling.index_select(0, self._moved(order)) for vectors_of_pooling in vectors
         ]
 
-    def parts(
+    def batch_parts(
         self, ids: Ragged, pad_to: int = 0, all_layers: bool = False, packed: bool = False
     ) -> Iterator[_Part]:
-        """Yield a batch in parts of one width: rows, states of all layers or the last one, and tokens.
+        """Compute the states of a batch, and yield them in parts of texts of one width.
 
-        States have shape (texts, width, dimensions). ``packed``: by one pass over a row of all tokens. If padding would
-        change texts, each length has a pass of its own.
+        Args:
+            ids: token ids of each text.
+            pad_to: number of tokens to which each text is padded; 0 for the length of the longest one.
+            all_layers: whether to return the states of all layers instead of only the last one's.
+            packed: whether to compute all states in one pass over a row of all tokens.
+
+        Yields:
+            The rows of a part's texts in the batch, a tuple with the states of each layer, of shape (texts, width,
+            dimensions), and the tokens.
         """
         if packed:
             yield from self._packed(ids, all_layers)
         elif not pad_to and self.traits.pads and np.ptp(ids.lengths):
+            # Padding would change the vectors, so each length has its own pass.
             for length in np.unique(ids.lengths):
                 rows = np.flatnonzero(ids.lengths == length)
                 yield rows, *self.padded_states(ids.take(rows), all_layers=all_layers)
@@ -409,7 +445,7 @@ class Transformer:
             yield np.arange(len(ids)), *self.padded_states(ids, pad_to, all_layers)
 
     def _packed(self, ids: Ragged, all_layers: bool) -> Iterator[_Part]:
-        """Yield the blocks of a packed row as parts, by one pass."""
+        """Compute a packed row in one pass, and yield its blocks as ``batch_parts`` yields parts."""
         row = PackedRow.of(ids, self.model.config, self._moved, padded=self.model.training)
         with reading(row):
             states = self._states(
@@ -427,15 +463,20 @@ class Transformer:
             yield block.rows, layers, Tokens(mask, find_ids, self.tokenizer)
 
     def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        """Return the states of all layers, or of the last one alone, by one pass."""
-        with quiet_transformers():  # BigBird warns of every short text
+        """Return the states of all layers, or only of the last one, after one pass."""
+        # BigBird warns of every short text.
+        with quiet_transformers():
             output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
         if all_layers:
             return tuple(output.hidden_states)
         return (output.last_hidden_state,)
 
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
-        """Return states of all layers or the last, shape (texts, width, dimensions), and tokens, by one padded pass."""
+        """Return the states of all layers or the last one, and the tokens, after one pass over padded texts.
+
+        States have shape (texts, width, dimensions). With ``pad_to``, a padding token without an embedding raises a
+        ``UsageError``, since poolings then read padding.
+        """
         if pad_to:
             self.missing_embeddings.check_padding(self.path, self.tokenizer)
         width = max(pad_to, int(ids.lengths.max()))
@@ -455,7 +496,7 @@ class Transformer:
 
 
 def _joined(parts: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Concatenate the vectors of parts of a batch; those of several words a text are padded to the most words."""
+    """Concatenate the vectors of parts of a batch; those of several words a text are padded with zeros."""
     if parts[0].dim() == 3:
         most_words = max(part.shape[1] for part in parts)
         parts = [
@@ -476,34 +517,45 @@ def load_transformer(
     """Load a backbone from a local directory in float32, or an adapter with its backbone.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
-    papers' backbones); code in the directory is never run. Missing weights other than the pooler's are an error.
+    papers' backbones); code in the directory is never run.
 
-    ``configure``: changes the configuration first (dropout rates). ``attention``: ``bidirectional`` for a causal model
-    that reads in both directions. ``precision``: a half precision keeps matrices that the file has in half precision,
-    which changes no number. ``base``: directory of an adapter's backbone, by default the one that the adapter names.
+    Args:
+        path: directory of the backbone or adapter.
+        device: the device to which the model is moved.
+        configure: function that changes the configuration before the model is opened (dropout rates).
+        poolings: registered poolings by name.
+        attention: ``bidirectional`` to let a causal model read in both directions.
+        precision: a half precision keeps matrices that the file has in half precision, which changes no vector in it.
+        base: directory of an adapter's backbone; by default the one that the adapter names.
+
+    Raises:
+        ModelUnavailableError: the model cannot be opened, or lacks weights other than the pooler's.
+        DeviceMemoryError: the device has too little memory.
     """
     try:
         with torch.random.fork_rng(devices=[]):
-            base = base or base_folder(path)
+            base = base or backbone_folder(path)
             config = read_config(base)
             keeps_half = precision != "fp32" and families.checkpoint_precision(config) != "fp32"
             if configure:
                 configure(config)
             if attention:
-                families.set_attention(config)
+                families.set_bidirectional_attention(config)
             tokenizer = read_tokenizer(path)
-            torch.manual_seed(0)  # the unused pooler is random: the same at each load
+            # The unused pooler is random, but the same at each load.
+            torch.manual_seed(0)
             options: dict[str, Any] = {"dtype": config.dtype if keeps_half else torch.float32}
             if on_gpu(device) and find_spec("accelerate"):
                 options["device_map"] = {"": device}
-            model, whole, missing = families.open_model(base, config, **options)
+            model, outer_model, missing = families.open_model(base, config, **options)
             if keeps_half:
-                families.keep_precision(whole)
+                families.keep_half_precision_matrices(outer_model)
             if base != path:
-                open_adapter(whole, path, _tokens_with_added(whole, path, tokenizer, base))
+                n_tokens = _n_tokens_with_added(outer_model, path, tokenizer, base)
+                open_adapter(outer_model, path, n_tokens)
             own_weights(model.to(device))
             let_pack(model)
-            leave_unchanged(model)
+            restore_after_each_pass(model)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers
@@ -515,17 +567,17 @@ def load_transformer(
         tokenizer,
         device,
         poolings,
-        whole=None if whole is model else whole,
-        kept=precision if keeps_half else "fp32",
+        outer_model=None if outer_model is model else outer_model,
+        matrix_precision=precision if keeps_half else "fp32",
     )
     transformer.missing_embeddings.check_special_tokens(path, tokenizer)
     return transformer
 
 
-def _tokens_with_added(model: Any, path: Path, tokenizer: Any, base: Path) -> int:
-    """Return the number of token ids if an adapter's tokenizer has some that its backbone lacks, else 0.
+def _n_tokens_with_added(model: Any, path: Path, tokenizer: Any, base: Path) -> int:
+    """Return the number of token ids if an adapter's tokenizer adds some to its backbone's, else 0.
 
-    Lacking are tokens that neither the backbone's tokenizer nor its embeddings have.
+    Added tokens are those that neither the backbone's tokenizer nor its embeddings have.
     """
     last_id = max(tokenizer.get_vocab().values())
     n_embeddings = model.get_input_embeddings().weight.shape[0]
@@ -538,7 +590,7 @@ def _tokens_with_added(model: Any, path: Path, tokenizer: Any, base: Path) -> in
 def lower_casing_tokenizer(path: Path) -> Any:
     """Open a backbone's tokenizer as the papers' training code does: with ``do_lower_case=True``.
 
-    In transformers 4.2.1, which that code requires, the option affects tokenizers without a ``tokenizer.json`` alone:
+    In transformers 4.2.1, which that code requires, the option affects only tokenizers without a ``tokenizer.json``:
     WordPiece lower-cases, and strips accents by default; byte-level BPE and the SentencePiece of CamemBERT and XLM-R
     have no such option. The tuned model keeps the tokenizer (released code: ``load_model`` and ``save_model`` of
     Mirror-BERT, ``load_bert`` of SapBERT).
@@ -550,7 +602,7 @@ def lower_casing_tokenizer(path: Path) -> Any:
 
 
 def checked_tokenizer(path: Path) -> Any:
-    """Return a model's tokenizer; one that cannot be opened, or has no vocabulary, is a ``ModelUnavailableError``."""
+    """Return a model's tokenizer; raise a ``ModelUnavailableError`` if it cannot be opened or has no vocabulary."""
     try:
         tokenizer = read_tokenizer(path)
     except Exception as error:  # damaged files may raise any exception in transformers

@@ -33,7 +33,7 @@ from mirrorbench.models.targets import Targets
 from mirrorbench.models.transformer import Transformer
 
 TEXTS_PER_CHUNK = 2048
-"""Texts tokenised and sorted together, while the model runs on the chunk before."""
+"""Texts that are tokenised and sorted together, while the model runs on the previous chunk."""
 
 _Rows = NDArray[np.int64]
 _T = TypeVar("_T")
@@ -45,7 +45,7 @@ def _no_progress(n: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Work done by an encoder: part of each result and of no identity. Costs can be added."""
+    """Work done by an encoder, which results store and identities leave out. Costs can be added."""
 
     texts: int = 0
     """Texts encoded; a text counts once per pass."""
@@ -54,7 +54,7 @@ class Cost:
     positions: int = 0
     """Tokens and padding."""
     seconds: float = 0.0
-    """Wall-clock time, with tokenisation."""
+    """Wall-clock time, tokenisation included."""
 
     def __add__(self, other: Cost) -> Cost:
         return Cost(
@@ -106,10 +106,10 @@ class _StartedChunk:
 
 
 class TransformerEncoder:
-    """A ``Transformer`` with a pooling for ``encode``; ``cost`` is the sum over all its encoding.
+    """A ``Transformer`` with the pooling of ``encode``; ``cost`` is the sum over all its encoding.
 
-    ``precision``: ``fp32``, or ``bf16`` for autocast. ``fingerprint``: identity of the weights, by default a checksum
-    of the model's directory.
+    ``precision``: ``fp32``, or ``bf16`` or ``fp16`` for autocast. ``fingerprint``: identity of the weights, by default
+    that of the model's directory.
     """
 
     def __init__(
@@ -168,7 +168,7 @@ class TransformerEncoder:
         encoded: dict[Pooling, Array] = {}
         groups = _poolings_of_same_tokens(poolings)
         for number, group in enumerate(groups, start=1):
-            # The last pass over all inputs reports the progress.
+            # Only the pass of the last group reports progress, so that each text counts once.
             advance_in_pass = advance if number == len(groups) else _no_progress
             vectors, windowed = self._pass(inputs, group, advance_in_pass)
             encoded |= vectors
@@ -234,10 +234,11 @@ class TransformerEncoder:
     def batches(
         self, ids: Ragged, targets: Targets | None, poolings: Sequence[Pooling], pad_to: int
     ) -> Iterator[tuple[list[int], list[torch.Tensor]]]:
-        """Yield batches with their vectors; the token budget is halved whenever the device runs out of memory.
+        """Yield for each batch its rows in ``ids``, and its vectors under each pooling.
 
-        Batches are packed rows if the model packs; else texts of one length on a CPU, where no vector depends on other
-        texts, and texts of similar length on a GPU, which they fill.
+        Batches are packed rows if the model allows them. Otherwise they are texts of one length on a CPU, so that no
+        vector depends on other texts, and padded texts of similar length on a GPU, to keep it busy. Whenever the device
+        runs out of memory, the token budget is halved.
         """
         self.transformer.model.eval()
         device = self.transformer.device
@@ -268,7 +269,7 @@ class TransformerEncoder:
         pad_to: int,
         packed: bool,
     ) -> list[torch.Tensor]:
-        """Return the vectors of a batch, whose last text is repeated up to ``min_tokens`` on a CPU."""
+        """Return the vectors of a batch under each pooling; on a CPU its last text is repeated up to ``min_tokens``."""
         n = len(rows)
         lengths = np.maximum(pad_to, ids.lengths[rows])
         positions = int(lengths.sum()) if packed else n * int(lengths.max())
@@ -308,24 +309,28 @@ class TransformerEncoder:
         for start in range(0, len(inputs), TEXTS_PER_CHUNK):
             cut += transformer.count_cut(inputs[start : start + TEXTS_PER_CHUNK], pooling)
         window = transformer.window(pooling)
-        most = transformer.most_of_text(pooling.prompt)
-        return Truncation(cut, len(inputs), window, most)
+        limit = transformer.max_text_tokens(pooling.prompt)
+        return Truncation(cut, len(inputs), window, limit)
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
         """Count the texts cut to a window, the targets cut, and the targets without tokens."""
         located = self.transformer.read(inputs, pooling)
-        return LostTargets(len(located.windowed), located.cut, located.missing)
+        return LostTargets(len(located.windowed), located.n_cut, located.n_missing)
 
 
 def one_behind(started: Iterator[_T]) -> Iterator[_T]:
-    """Yield each item after the start of the next one, so that a GPU computes while results are fetched."""
+    """Yield each item after the next one has been taken from ``started``.
+
+    If taking an item starts its computation, a GPU computes the next one while the results of this one are fetched.
+    """
     return (item for item, _ in pairwise(chain(started, [None])))  # type: ignore[misc]
 
 
 def _poolings_of_same_tokens(poolings: Sequence[Pooling]) -> list[list[Pooling]]:
-    """Return distinct poolings in groups that read the same tokens, so that one pass serves a group."""
+    """Return the distinct poolings in groups that read the same tokens, so that one pass serves a group."""
     groups: dict[tuple[Any, ...], list[Pooling]] = {}
     for pooling in dict.fromkeys(poolings):
+        # Without a prompt, a pooling over the whole text may share a pass with one over its target.
         of_target_in_prompt = pooling.of_target and bool(pooling.prompt)
         tokens = (pooling.max_length, pooling.marked, pooling.prompt, of_target_in_prompt)
         groups.setdefault(tokens, []).append(pooling)
@@ -335,7 +340,10 @@ def _poolings_of_same_tokens(poolings: Sequence[Pooling]) -> list[list[Pooling]]
 def _tokenised_chunks(
     transformer: Transformer, inputs: Sequence[TextInput], poolings: Sequence[Pooling]
 ) -> Iterator[_TokenisedChunk]:
-    """Yield chunks of tokenised texts, the texts with most characters first if there are several chunks."""
+    """Yield chunks of texts, tokenised for poolings that read the same tokens.
+
+    If there are several chunks, the texts with most characters come first.
+    """
     of_target = [pooling for pooling in poolings if pooling.of_target]
     pooling = of_target[0] if of_target else poolings[0]
     order = np.arange(len(inputs))
@@ -389,7 +397,7 @@ class LanguageRouter:
         poolings: Sequence[Pooling],
         advance: Callable[[int], None] = _no_progress,
     ) -> list[Array]:
-        """Return one array of vectors per pooling."""
+        """Return one array of vectors per pooling, by the encoders of the inputs' languages."""
         return self._routed(
             inputs, lambda encoder, items: encoder.encode_pooled(items, poolings, advance)
         )
@@ -404,7 +412,7 @@ class LanguageRouter:
         )
 
     def lost_targets(self, inputs: Sequence[TextInput], pooling: Pooling) -> LostTargets:
-        """Return the counts of all languages together."""
+        """Count the targets that the encoders of all languages do not read completely."""
         counts = [
             encoder.lost_targets(_of_language(inputs, language), pooling)
             for language, encoder in self.encoders.items()
@@ -418,7 +426,10 @@ class LanguageRouter:
     def _routed(
         self, inputs: Sequence[TextInput], encode: Callable[[Any, list[TextInput]], list[Array]]
     ) -> list[Array]:
-        """Return arrays of vectors in the order of the inputs; ``encode`` takes an encoder and its inputs."""
+        """Return the arrays of vectors that ``encode`` makes by the encoder of each language, in the inputs' order.
+
+        A language without an encoder, or encoders of different dimensions, raise an ``EncodingError``.
+        """
         rows: dict[str, list[int]] = {}
         for row, item in enumerate(inputs):
             rows.setdefault(item.language, []).append(row)

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from mirrorbench.models.encoder_systems import EncoderContext, checked_params
 from mirrorbench.storage.checksums import kept_checksum, kept_folder
 from mirrorbench.storage.files import cache_root
 
-PARSER = 1
+PARSER_VERSION = 1
 """Version of the parser, part of cache keys; raised when the vectors of a file change."""
 
 DEFAULT_WORDS = 200_000
@@ -62,6 +62,7 @@ class WordVectors:
     shortest: int = 0
     """Length of the shortest n-gram in characters, counting the brackets around a word."""
     longest: int = 0
+    """Length of the longest n-gram."""
     weights: Array | None = None
     """Weights of the words, in their order; ``None`` if all weigh the same."""
 
@@ -76,7 +77,7 @@ class WordVectors:
         return all(word == word.lower() for word in self.words)
 
     def vector(self, word: str) -> Array | None:
-        """Return the vector of a word; for an unknown word the mean over its n-grams, or ``None`` without n-grams."""
+        """Return the vector of a word, or the mean over its n-grams for an unknown one; ``None`` without n-grams."""
         vector: Array
         row = self.rows.get(word)
         if row is not None:
@@ -95,7 +96,7 @@ class WordVectors:
     def of_text(self, text: str) -> Array:
         """Average the vectors of a text's known words, shape (dimensions,); zeros without any.
 
-        A word with n-grams alone has the weight of the rarest word.
+        A word that only has n-grams gets the weight of the rarest word.
         """
         weighted_vectors: list[Array] = []
         for word in self._split(text.strip()):
@@ -103,7 +104,7 @@ class WordVectors:
             if vector is None:
                 continue
             if self.weights is not None:
-                # Words are ordered by frequency, so that -1 is the row of the rarest one.
+                # Words are in descending order of frequency, so -1 is the row of the rarest one.
                 row = self.rows.get(word, -1)
                 vector = vector * self.weights[row]
             weighted_vectors.append(vector)
@@ -113,7 +114,7 @@ class WordVectors:
         return mean
 
     def count_words(self, text: str) -> tuple[int, int]:
-        """Return the number of a text's words, and of those with a vector; mere punctuation is not a word."""
+        """Return the number of a text's words, and of those with a vector; unknown punctuation is not counted."""
         n_words = 0
         n_with_vector = 0
         for word in self._split(text.strip()):
@@ -125,7 +126,7 @@ class WordVectors:
         return n_words, n_with_vector
 
     def _split(self, text: str) -> Iterator[str]:
-        """Yield the text itself if it has a vector, or else its words and what stands between punctuation in them."""
+        """Yield the text itself if it has a vector, or else its words, unknown ones split at their punctuation."""
         if text in self.rows:
             yield text
             return
@@ -138,7 +139,7 @@ class WordVectors:
 
 
 def sif_weights(n: int, sif: float) -> Array:
-    """Return weights a / (a + p) of n words, most frequent first; 1 for ``sif=0``.
+    """Return weights a / (a + p) of n words, most frequent first, with a = ``sif``; weights of 1 for ``sif=0``.
 
     Arora, Liang and Ma (ICLR 2017, "A Simple but Tough-to-Beat Baseline for Sentence Embeddings", section 3). Neither
     files nor vocabularies state the probability p of a word; it is that of Zipf's law, in proportion to 1 / (rank + 1),
@@ -153,11 +154,11 @@ def sif_weights(n: int, sif: float) -> Array:
 
 
 def checked_sif(sif: float) -> float:
-    """Return the value of the spec key ``sif``; ``UsageError`` if it is out of range."""
+    """Return the value of the spec key ``sif``; raise a ``UsageError`` if it is out of range."""
     if not 0 <= sif < 1:
         raise UsageError(
             f"sif={sif:g} is out of range",
-            "It is between 0 (no weights) and 1; papers have 1e-3, 1e-4.",
+            "It is between 0 (no weights) and 1; papers use 1e-3 or 1e-4.",
         )
     return sif
 
@@ -168,7 +169,7 @@ def plain_text(item: TextInput) -> str:
 
 
 class StaticEncoder:
-    """Mean word vectors of a file, which is checksummed at once and loaded at the first text.
+    """Mean word vectors of a file, or of one file per language; checksummed at once, loaded at the first text.
 
     ``lower``: whether to lower-case texts; ``None`` does so if the vocabulary is lower-cased. ``language``: language of
     inputs without one. ``sif``: as in ``sif_weights``, 0 for none.
@@ -201,7 +202,10 @@ class StaticEncoder:
         self._loaded: dict[Path, WordVectors] = {}
 
     def encode(self, inputs: Sequence[TextInput | str]) -> Array:
-        """Encode texts as float32 of shape (n, dimensions); zeros for a text without known words."""
+        """Encode texts as float32 of shape (n, dimensions); zeros for a text without known words.
+
+        Files of different dimensions raise a ``UsageError``.
+        """
         rows = []
         for item in as_inputs(inputs):
             vectors = self._vectors(item.language)
@@ -225,11 +229,11 @@ class StaticEncoder:
         return text.lower() if lower else text
 
     def vocabulary(self, language: str) -> tuple[str, ...]:
-        """Return the words of the (language's) file, most frequent first; at most ``limit``."""
+        """Return the first ``limit`` words of a language's file, most frequent first."""
         return self._vectors(language).words
 
     def _vectors(self, language: str) -> WordVectors:
-        """Return the vectors of a language, loaded once."""
+        """Return the vectors of a language, loaded once; raise a ``ModelUnavailableError`` if it has no file."""
         path = self._path(language or self.language)
         if path not in self._loaded:
             if path not in self._checksums:
@@ -242,7 +246,7 @@ class StaticEncoder:
         return self._loaded[path]
 
     def _path(self, language: str) -> Path:
-        """Return the path of the file of a language."""
+        """Return the path of a language's file; raise a ``UsageError`` if it depends on an unknown one."""
         if _LANGUAGE in str(self.path) and not language:
             raise UsageError(
                 f"{self.path}: the language for {_LANGUAGE} is not known",
@@ -251,7 +255,7 @@ class StaticEncoder:
         return Path(str(self.path).replace(_LANGUAGE, language))
 
     def _files(self) -> list[Path]:
-        """Return the files that the path stands for, of any language."""
+        """Return the files of all languages; raise a ``ModelUnavailableError`` if there are none."""
         if _LANGUAGE not in self.path.name:
             return [self._path(self.language)]
         paths = sorted(self.path.parent.glob(self.path.name.replace(_LANGUAGE, "*")))
@@ -274,7 +278,7 @@ def register_encoders(register: Register) -> None:
 
 
 def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
-    """Create the encoder of a spec ``fasttext`` or ``static``."""
+    """Create the encoder of a ``fasttext`` or ``static`` spec; raise a ``UsageError`` for invalid keys."""
     params = checked_params(spec, path=str, limit=int, lower=bool, language=str, sif=float)
     if "path" not in params:
         raise UsageError(
@@ -289,34 +293,42 @@ def create_static(spec: EncoderSpec, context: EncoderContext) -> StaticEncoder:
 
 
 def file_checksum(path: Path) -> str:
-    """Return the SHA-256 of a file of word vectors; ``ModelUnavailableError`` if it is missing."""
+    """Return the SHA-256 of a file of word vectors; raise a ``ModelUnavailableError`` if it is missing."""
     if not path.is_file():
         raise ModelUnavailableError(f"there is no file of word vectors at {path}")
     return kept_checksum(path)
 
 
 def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
-    """Load the first ``limit`` words of a file with a checksum (files list frequent words first), 0 for all.
+    """Load the vectors of the first ``limit`` words of a file, of all for 0; files list frequent words first.
 
-    A file is parsed once and cached as a memory-mapped array. Names ending in ``.bin`` are fastText binaries, which
-    need as much memory as the size of the file; all others are text, ``.gz`` decompressed.
+    A file is parsed once and cached as memory-mapped arrays. Files whose names end in ``.bin`` are fastText binaries,
+    for which parsing needs as much memory as the file is large; others are text, those in ``.gz`` compressed. Raise a
+    ``ModelUnavailableError`` if the file does not have the ``checksum`` when it has been parsed.
     """
 
-    def parse(folder: Path) -> None:
-        vectors = _read_binary(path, limit) if path.suffix == ".bin" else read_text(path, limit)
+    def parse_into(folder: Path) -> None:
+        if path.suffix == ".bin":
+            vectors = _read_binary(path, limit)
+        else:
+            vectors = read_text(path, limit)
         if file_checksum(path) != checksum:
-            raise ModelUnavailableError(f"{path} changed while it was read", "Run it again.")
+            raise ModelUnavailableError(
+                f"{path} changed while it was read", "Run the command again."
+            )
         _save(vectors, folder)
 
-    key = digest({"file": checksum, "limit": limit, "parser": PARSER})
-    number = f"the first {limit:,}" if limit else "all"
-    description = f"{number} words of {path.name}"
-    folder = kept_folder(cache_root() / "vectors" / key, parse, description)
+    key = digest({"file": checksum, "limit": limit, "parser": PARSER_VERSION})
+    amount = f"the first {limit:,}" if limit else "all"
+    description = f"{amount} words of {path.name}"
+    folder = kept_folder(cache_root() / "vectors" / key, parse_into, description)
     settings = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
     words = tuple(settings.pop("words"))
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")
-    # What remains of the settings are the lengths of n-grams.
-    ngrams = np.load(folder / "ngrams.npy", mmap_mode="r") if settings else None
+    # Apart from the words, the settings hold the lengths of n-grams, if the file has n-grams.
+    ngrams = None
+    if settings:
+        ngrams = np.load(folder / "ngrams.npy", mmap_mode="r")
     return WordVectors(words, vectors, ngrams, **settings)
 
 
@@ -334,35 +346,34 @@ def _save(vectors: WordVectors, folder: Path) -> None:
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:
-    """Read a text file: per line a word and its numbers, separated by spaces; an optional header of two integers.
+    """Read the first ``limit`` words of a text file, all for 0.
 
-    A word may contain spaces (as in GloVe 840B): the numbers are counted from the end. The first vector of a repeated
-    word counts; bytes that are not UTF-8 become U+FFFD.
+    Each line is a word and its numbers, separated by spaces; the first line may be a header of two integers instead. A
+    word may contain spaces (as in GloVe 840B): the numbers are counted from the end. The first vector of a repeated
+    word counts; bytes that are not UTF-8 become U+FFFD. Any other line, or fewer lines than announced, raise a
+    ``DataFormatError``.
     """
     words: dict[str, Array] = {}
     announced = 0
     dimensions = 0
-    number = 0
+    last_line = 0
     try:
-        with (
-            gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream,
-            warnings.catch_warnings(),
-        ):
-            # NumPy warns of a text that is not a list of numbers.
+        with _open(path) as stream, warnings.catch_warnings():
+            # NumPy's warning of a text that is not a list of numbers becomes an error, which `_numbers` catches.
             warnings.simplefilter("error", DeprecationWarning)
             for line_number, raw in enumerate(stream, start=1):
                 line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
                 if not line:
                     continue
-                number = line_number
-                header = _HEADER.fullmatch(line) if number == 1 else None
+                last_line = line_number
+                header = _HEADER.fullmatch(line) if line_number == 1 else None
                 if header:
                     announced = int(header[1])
                     continue
                 word, row = _entry(line, dimensions)
                 if not word or not len(row) or not np.isfinite(row).all():
                     raise DataFormatError(
-                        f"{path}, line {number}: expected a word and {dimensions or 'some'} finite numbers, found "
+                        f"{path}, line {line_number}: expected a word and {dimensions or 'some'} finite numbers, found "
                         f"{shown(line.decode(errors='replace'))} ({line.count(b' ') + 1} columns).",
                         "Each line is a word and its numbers, separated by single spaces.",
                     )
@@ -371,9 +382,10 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 if len(words) == limit:
                     break
             else:
-                if number < announced:
+                # The file has ended before the limit.
+                if last_line < announced:
                     raise DataFormatError(
-                        f"{path} ends at line {number}, but its header announces {announced} words."
+                        f"{path} ends at line {last_line}, but its header announces {announced} words."
                     )
     except (OSError, EOFError) as error:
         raise DataFormatError(f"{path} cannot be read: {error}") from error
@@ -384,8 +396,15 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     return WordVectors(tuple(words), np.stack(list(words.values())))
 
 
+def _open(path: Path) -> BinaryIO | gzip.GzipFile:
+    """Open a file for reading; one in ``.gz`` is decompressed."""
+    if path.suffix == ".gz":
+        return gzip.open(path)
+    return path.open("rb")
+
+
 def _entry(line: bytes, dimensions: int) -> tuple[str, Array]:
-    """Return the word and the numbers of a line; no numbers unless there are ``dimensions`` (0: not known yet)."""
+    """Return the word and the numbers of a line; no numbers unless there are ``dimensions`` of them (0: any number)."""
     word, _, rest = line.partition(b" ")
     row = _numbers(rest)
     if dimensions and len(row) != dimensions:
@@ -406,7 +425,10 @@ def _numbers(text: bytes) -> Array:
 
 
 def _read_binary(path: Path, limit: int) -> WordVectors:
-    """Read the first words and all n-grams of a fastText binary."""
+    """Read the first ``limit`` words (0: all) and all n-grams of a fastText binary.
+
+    Raise a ``ModelUnavailableError`` without gensim, and a ``DataFormatError`` for any other file.
+    """
     try:
         from gensim.models.fasttext import load_facebook_vectors
     except ImportError as error:

@@ -69,7 +69,7 @@ class BackboneFiles(Lookups):
         is_short_name = spec.backbone in backbones.BACKBONES
         if is_short_name and not of_short_names:
             return {}
-        readout = sentence_transformer_files.own_readout(spec)
+        readout = sentence_transformer_files.stored_readout(spec)
         if readout:
             return {key: value for key, value in readout.items() if key != "post"}
         local = Path(spec.backbone).expanduser()

@@ -24,7 +24,7 @@ from mirrorbench.core.identity import COMPUTATION, digest
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.pooling import Pooling, PoolingEncoder
-from mirrorbench.models.transformations import Affine, Taken, fit
+from mirrorbench.models.transformations import Affine, FirstDimensions, fit
 from mirrorbench.runs.cells import CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.compute import Compute
 from mirrorbench.runs.half_precision import progress_callback
@@ -166,12 +166,12 @@ class Embedder:
         pooling: Pooling | None,
         precision: str,
         corpora: Mapping[CorpusRef, Corpus],
-    ) -> dict[str, Affine | Taken]:
+    ) -> dict[str, Affine | FirstDimensions]:
         """Return the transformations of a model by language: stored with it, cached, or fitted now on their corpora.
 
         ``encoder`` must return the vectors before the transformation.
         """
-        transformations: dict[str, Affine | Taken] = {}
+        transformations: dict[str, Affine | FirstDimensions] = {}
         for language, post in model.posts:
             type_ = post.transformation.type
             file = post.stored

@@ -21,10 +21,10 @@ from mirrorbench.data.corpora import Corpus, naming_lines
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
 from mirrorbench.models.families import not_telling_apart
 from mirrorbench.models.fingerprints import unchanged_backbone
-from mirrorbench.models.opening import reads_file
+from mirrorbench.models.opening import reads_tokenizer_file
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
-from mirrorbench.models.sentence_transformer_files import MOST_STATED, length_note
-from mirrorbench.models.tokenizer_files import TOKENS_OF_FILE
+from mirrorbench.models.sentence_transformer_files import MAX_STATED_LENGTH, length_note
+from mirrorbench.models.tokenizer_files import FILE_TOKENIZER_NOTE
 from mirrorbench.models.traits import ModelTraits, traits_of
 from mirrorbench.models.transformations import TransformedEncoder
 from mirrorbench.runs.cells import CorpusRef, ModelRef
@@ -51,8 +51,8 @@ def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
     """Yield notes on tokens and length of a backbone that differ from its files; none for an encoder system."""
     if model.path is None:
         return
-    if reads_file(model.path):
-        yield f"{model.spec}: {TOKENS_OF_FILE}"
+    if reads_tokenizer_file(model.path):
+        yield f"{model.spec}: {FILE_TOKENIZER_NOTE}"
     if pooling is None:
         return
     note = length_note(model.path, pooling.max_length)
@@ -78,7 +78,7 @@ def set_and_check_traits(
         "weights": weights_key,
         "attention": attention,
         "device": transformer.device.type,
-        "kept": transformer.kept,
+        "kept": transformer.matrix_precision,
     }
     traits = cache.traits(identity, lambda: traits_of(transformer), ModelTraits)
     transformer.traits = traits

@@ -9,7 +9,7 @@ from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.models import backbones, sentence_transformer_files
-from mirrorbench.models.pooling import ROLES, own_prompts
+from mirrorbench.models.pooling import ROLES, stored_prompts
 from mirrorbench.models.transformations import CORPUS_KEYS, POST_KEYS, split_post
 from mirrorbench.runs.backbone_files import BackboneFiles, has_models_by_language
 from mirrorbench.training.recipes import OUTSIDE_KEYS, RECIPE_KEYS
@@ -177,9 +177,9 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
     except MirrorbenchError:  # reported where the row is planned
         return row
     if not spec.params:
-        prompts = own_prompts(folder)
+        prompts = stored_prompts(folder)
         if any(prompts.get(role) for role in ROLES):
-            return sentence_transformer_files.as_system(spec)
+            return sentence_transformer_files.as_sbert_spec(spec)
     if len(ladder) == 1:
         return row
     # On own data, unlike in ladders, the files of short names count.

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, ModelUnavailableError
-from mirrorbench.models.backbones import base_folder
+from mirrorbench.models.backbones import backbone_folder
 from mirrorbench.models.fingerprints import fingerprint, unchanged_backbone
 from mirrorbench.models.traits import ModelTraits, drops, traits_of
 from mirrorbench.storage.cache import Cache
@@ -43,15 +43,15 @@ def _measured_traits(path: Path) -> ModelTraits:
     """Measure the traits of a backbone: shortened and with dropout, else only shortened, else as it is."""
     import torch
 
-    from mirrorbench.models.families import set_rates
+    from mirrorbench.models.families import set_dropout_rates
     from mirrorbench.models.transformer import load_transformer
 
     def shorten_and_set_dropout(config: Any) -> None:
         _shorten(config)
-        set_rates(config, _RATE)
+        set_dropout_rates(config, _RATE)
 
     def opened(configure: Callable[[Any], None] | None) -> Transformer:
-        return load_transformer(base_folder(path), torch.device("cpu"), configure)
+        return load_transformer(backbone_folder(path), torch.device("cpu"), configure)
 
     with suppress(MirrorbenchError):
         return _with_training_traits(opened(shorten_and_set_dropout))
@@ -72,9 +72,9 @@ def _with_training_traits(transformer: Transformer) -> ModelTraits:
 
 def _shorten(config: Any) -> None:
     """Reduce a configuration to a few layers."""
-    from mirrorbench.models.families import parts
+    from mirrorbench.models.families import nested_configs
 
-    for part in parts(config):
+    for part in nested_configs(config):
         layers = getattr(part, "num_hidden_layers", None)
         if not isinstance(layers, int) or layers <= _LAYERS:
             continue

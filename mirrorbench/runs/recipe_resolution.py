@@ -14,10 +14,10 @@ from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.data.corpora import GeneratedCorpus, corpus_name
 from mirrorbench.data.readers.line_parts import pairs_of
 from mirrorbench.models import backbones, sentence_transformer_files
-from mirrorbench.models.families import PLAIN, Family, can_checkpoint, positions_of
+from mirrorbench.models.families import BERT_LIKE, Family, can_checkpoint, positions_of
 from mirrorbench.models.pooling import (
     DEFAULT_MAX_LENGTH,
-    READ,
+    PROMPT_DEFAULTS,
     STATED,
     Pooling,
     parse_layers,
@@ -121,7 +121,7 @@ def resolve_recipe(
     architecture: str,
     protocol: str,
     plugins: Plugins,
-    family: Family = PLAIN,
+    family: Family = BERT_LIKE,
     stated: Mapping[str, Value] = MappingProxyType({}),
 ) -> Recipe:
     """Return the recipe of a spec with a method: the paper's preset, then the backbone's values, then the user's keys.
@@ -150,7 +150,7 @@ def resolve_recipe(
         preset = replace(preset, pooling=padded(backbone.pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=padded("mean", protocol))
-    if not family.masks:
+    if not family.has_mask_token:
         rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
         preset = replace(preset, augment=tuple(rates.items()))
     recipe = override(preset, params, plugins.augmentations.by_name())
@@ -218,7 +218,9 @@ def _readout_problems(
         reason = "pooling=cls reads the first token, which has the same vector in every text of a causal model"
         yield reason, {"pooling": "last"}
     if recipe.attention and not has_causal_attention:
-        model = "a model that is not causal" if family.attends else "a model without attention"
+        model = (
+            "a model that is not causal" if family.has_attention else "a model without attention"
+        )
         yield f"attention={recipe.attention} changes nothing in {model}", {"attention": ""}
     if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
         yield f"layers={recipe.layers} selects none of the layers 0 to {layers}", {"layers": "-1:"}
@@ -236,7 +238,7 @@ def _tuning_problems(
     traits = family.traits
     augmentations = [name for name, rate in recipe.augment if rate]
     for name in augmentations:
-        if "mask" in name and not family.masks:
+        if "mask" in name and not family.has_mask_token:
             yield f"{name} needs a mask token, and the tokenizer has none", {name: 0}
         if name == "controlled_dropout" and (traits.causal or traits.pads):
             yield (

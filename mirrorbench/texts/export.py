@@ -304,12 +304,12 @@ def _transformer_files(
     folder: Path, transformer: Transformer, pooling: Pooling, base: Path
 ) -> dict[str, Any]:
     """Return the saved settings of the transformer, with those that sentence-transformers reads, by file."""
-    config_name = ADAPTER if is_adapted(transformer.adapted) else "config.json"
+    config_name = ADAPTER if is_adapted(transformer.adaptable_model) else "config.json"
     config = json.loads((folder / config_name).read_bytes())
     tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())
     length = kept_length(transformer, pooling)
     settings: dict[str, Any] = {"max_seq_length": length, "do_lower_case": False}
-    if transformer.half:
+    if transformer.needs_decoder:
         settings |= _ENCODER_OF_DECODER_MODEL
     # sentence-transformers averages lower layers only if the model returns them.
     returns_layers = {"output_hidden_states": True} if pooling.layers != "-1:" else {}

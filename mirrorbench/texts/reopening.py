@@ -56,9 +56,11 @@ class Sample:
         by_length = sorted(lines, key=len)
         chosen = (by_length[len(lines) // 2], by_length[-1], " ".join(lines))
         texts = [text[:_MOST_CHARACTERS].strip() for text in chosen]
-        vectors = TransformerEncoder(transformer, encoder.pooling, transformer.kept).encode(texts)
+        vectors = TransformerEncoder(
+            transformer, encoder.pooling, transformer.matrix_precision
+        ).encode(texts)
 
-        if transformer.kept == "fp32":
+        if transformer.matrix_precision == "fp32":
             relative_tolerance = 1e-3
             rounding_error = 1e-5
         else:
@@ -76,7 +78,7 @@ class Sample:
             vectors,
             tolerance,
             encoder.pooling,
-            transformer.kept,
+            transformer.matrix_precision,
             transformer.device,
             transformer.poolings,
         )

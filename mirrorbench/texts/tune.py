@@ -24,10 +24,10 @@ from mirrorbench.data.corpora import Corpus, GeneratedCorpus
 from mirrorbench.data.readers.rows import read_rows
 from mirrorbench.models.adapters import merge_adapter
 from mirrorbench.models.backbones import locate
-from mirrorbench.models.opening import reads_file
+from mirrorbench.models.opening import reads_tokenizer_file
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.sentence_transformer_files import own_readout
-from mirrorbench.models.transformations import DIMS, Taken, TransformedEncoder, split_post
+from mirrorbench.models.sentence_transformer_files import stored_readout
+from mirrorbench.models.transformations import DIMS, FirstDimensions, TransformedEncoder, split_post
 from mirrorbench.models.transformer import checked_tokenizer
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.runs.cells import CorpusRef
@@ -143,7 +143,7 @@ def plan_tuning(
     check_exportable(
         spec,
         pooling,
-        half=model.path is not None and maker.examiner.files.family(model.path).half,
+        half=model.path is not None and maker.examiner.files.family(model.path).needs_decoder,
         cuts_at_left=tokenizer.truncation_side == "left",
     )
     for note in _notes_on_model(spec, model):
@@ -181,7 +181,7 @@ def _documents(folder: str | Path, plugins: Plugins, folders: Folders) -> list[s
 
 def _notes_on_model(spec: EncoderSpec, model: ModelRef) -> Iterator[str]:
     """Yield what a user should know of the model before it is tuned."""
-    if own_readout(spec).get("post") and not model.posts:
+    if stored_readout(spec).get("post") and not model.posts:
         yield (
             f"{spec}: the transformation of {spec.backbone} is of its own vectors, and is left out "
             "(post=whiten makes a new one)"
@@ -216,7 +216,7 @@ def tune_texts(
             sample = _write(folder, loaded, tuned, description, job)
             del loaded  # frees memory for the encoder that is read from the folder
             sample.check(folder)
-            if reads_file(folder):
+            if reads_tokenizer_file(folder):
                 reporter.note(_OTHER_CLASS)
     except MirrorbenchError as error:
         error.hint += (
@@ -307,10 +307,10 @@ def _write(
     encoder = _backbone(loaded)
     path = job.model.path
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
-    assert not isinstance(post, Taken)
+    assert not isinstance(post, FirstDimensions)
     sample = Sample.of(encoder, post, [line[0] for line in job.texts.train[:100]])
     if job.merge:
-        merge_adapter(encoder.transformer.adapted)
+        merge_adapter(encoder.transformer.adaptable_model)
     write_encoder(folder, encoder.transformer, tuned.pooling, description, post, path)
     write_card(folder, tuned, path, encoder.transformer)
     return sample

@@ -19,7 +19,7 @@ from mirrorbench.core.errors import PluginError, TuningError, UsageError
 from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.quoting import shown
-from mirrorbench.models.families import set_rates
+from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.training.drophead import Drophead
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ class Dropout:
 
     def configure(self, config: Any, rate: float) -> None:
         """Set every dropout rate of the configuration, since ModernBERT builds no dropout module for a rate of 0."""
-        set_rates(config, rate)
+        set_dropout_rates(config, rate)
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
         """Set the rate of every dropout module.

@@ -307,7 +307,9 @@ class Progress:
         ]
         try:
             with torch.random.fork_rng(devices=[device] if on_gpu(device) else []):
-                encoder = TransformerEncoder(self.transformer, self.pooling, self.transformer.kept)
+                encoder = TransformerEncoder(
+                    self.transformer, self.pooling, self.transformer.matrix_precision
+                )
                 vectors = encoder.encode([TextInput(text) for text in row_of])
         finally:
             for module in modules_in_training:

@@ -23,14 +23,14 @@ def learnt(model: torch.nn.Module) -> None:
 def adapted(path: Path) -> Transformer:
     """A model with an adapter that has learnt something."""
     transformer = load_transformer(path, CPU)
-    add_adapter(transformer.adapted, path, 4, 0)
-    learnt(transformer.adapted)
+    add_adapter(transformer.adaptable_model, path, 4, 0)
+    learnt(transformer.adaptable_model)
     return transformer
 
 
 def half(path: Path, to: Path, dtype: torch.dtype = torch.bfloat16) -> Path:
     """Store a model as a checkpoint in half precision."""
     transformer = load_transformer(path, CPU)
-    transformer.adapted.to(dtype)
+    transformer.adaptable_model.to(dtype)
     transformer.save(to)
     return to

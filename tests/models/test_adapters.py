@@ -81,10 +81,10 @@ def test_lora_adds_scaled_product_of_stored_matrices(
     before = vectors(transformer)
     np.testing.assert_allclose(before, vectors(by_hand), atol=1e-5)
     np.testing.assert_array_equal(vectors(load_transformer(tmp_path, CPU)), before)
-    assert is_adapted(transformer.adapted)
-    merge_adapter(transformer.adapted)
+    assert is_adapted(transformer.adaptable_model)
+    merge_adapter(transformer.adaptable_model)
     np.testing.assert_allclose(vectors(transformer), before, atol=1e-4)
-    assert not is_adapted(transformer.adapted)
+    assert not is_adapted(transformer.adaptable_model)
     with pytest.raises(ModelUnavailableError):  # on another model
         load_transformer(tmp_path, CPU, base=random_model("gpt2" if family != "gpt2" else "llama"))
 
@@ -96,7 +96,7 @@ def test_lora_initialisation_is_seeded_and_changes_nothing(random_model: Models)
         transformer = load_transformer(random_model("bert"), CPU)
         torch.manual_seed(len(drawn))  # torch's own generator has no part in it
         state = torch.random.get_rng_state()
-        add_adapter(transformer.adapted, transformer.path, 4, seed)
+        add_adapter(transformer.adaptable_model, transformer.path, 4, seed)
         assert torch.equal(torch.random.get_rng_state(), state)
         np.testing.assert_array_equal(vectors(transformer), vectors(plain))
         drawn.append(
@@ -179,7 +179,7 @@ def test_adapter_stores_embeddings_under_other_names(
     actual = mirrorbench.load(f"{tmp_path}+base:pooling=mean", device="cpu").encode(NEW_TEXTS)
     np.testing.assert_allclose(actual, wanted, atol=1e-5)
     ours = load_transformer(tmp_path, CPU)
-    merge_adapter(ours.adapted)
+    merge_adapter(ours.adaptable_model)
     ours.save(tmp_path / "merged")
     actual = mirrorbench.load(f"{tmp_path / 'merged'}+base:pooling=mean", device="cpu")
     np.testing.assert_allclose(actual.encode(NEW_TEXTS), wanted, atol=1e-5)
@@ -293,7 +293,7 @@ def test_half_precision_backbone_takes_embeddings_whole(
     tuned = {"trainable_token_indices": [141, 142]}
     with_new_tokens(base, tmp_path / "adapter", stored=False, **tuned)
     kept = load_transformer(tmp_path / "adapter", CPU, precision="bf16")
-    assert kept.kept == "bf16"
+    assert kept.matrix_precision == "bf16"
     whole = load_transformer(tmp_path / "adapter", CPU)
     actual = [TransformerEncoder(read, MEAN, "bf16").encode(NEW_TEXTS) for read in (kept, whole)]
     np.testing.assert_array_equal(*actual)
@@ -308,7 +308,7 @@ def test_adapter_on_an_adapter_is_refused(random_model: Models, tmp_path: Path) 
         named = settings | {"base_model_name_or_path": str(base)}
         (folder / "adapter_config.json").write_text(json.dumps(named))
     assert mirrorbench.load(str(first), device="cpu").encode(TEXTS).shape == (3, 32)
-    with pytest.raises(ModelUnavailableError, match=f"on {first}, which is an adapter itself"):
+    with pytest.raises(ModelUnavailableError, match=f"of {first}, which is itself an adapter"):
         mirrorbench.load(str(second), device="cpu")
 
 
@@ -329,7 +329,8 @@ def test_adapter_on_changed_backbone_is_refused(random_model: Models, tmp_path: 
     )  # which a folder has not
     for spec in readers:
         with pytest.raises(
-            ModelUnavailableError, match=rf"{adapter} is an adapter on {base}, whose files changed"
+            ModelUnavailableError,
+            match=rf"{adapter} is an adapter of {base}, whose files have changed",
         ):
             mirrorbench.load(spec, device="cpu")
 
@@ -356,7 +357,7 @@ def test_peft_opens_adapter_of_vision_model(
     theirs = by_peft(opened, transformer)
     np.testing.assert_allclose(theirs, vectors(transformer), atol=1e-5)
     assert np.abs(theirs - vectors(load_transformer(path, CPU))).max() > 1e-2
-    merge_adapter(transformer.adapted)
+    merge_adapter(transformer.adaptable_model)
     transformer.save(tmp_path / "merged")  # the text's half alone, as before it had an adapter
     np.testing.assert_allclose(
         vectors(load_transformer(tmp_path / "merged", CPU)), theirs, atol=1e-5
@@ -387,7 +388,7 @@ def test_peft_adapters_give_the_same_vectors(
     ours = load_transformer(tmp_path / "adapter", CPU)
     expected = by_peft(theirs.eval(), ours)
     np.testing.assert_allclose(vectors(ours), expected, atol=1e-5)
-    merge_adapter(ours.adapted)
+    merge_adapter(ours.adaptable_model)
     ours.save(tmp_path / "merged")
     ours.check_saved(tmp_path / "merged")
     np.testing.assert_allclose(
@@ -414,7 +415,7 @@ def test_keeping_half_precision_weights_changes_no_vector(
     adapted(path).save(tmp_path / "adapter")
     for folder in (path, tmp_path / "adapter"):
         kept = load_transformer(folder, CPU, precision="bf16")
-        assert kept.kept == "bf16"
+        assert kept.matrix_precision == "bf16"
         assert {weight.dtype for weight in kept.model.parameters()} == {dtype, torch.float32}
         assert {w.dtype for name, w in kept.model.named_parameters() if "lora" in name} <= {
             torch.float32
@@ -424,7 +425,7 @@ def test_keeping_half_precision_weights_changes_no_vector(
         )
     for folder, precision in ((path, "fp32"), (random_model(family), "bf16")):
         opened = load_transformer(folder, CPU, precision=precision)
-        assert opened.kept == "fp32"
+        assert opened.matrix_precision == "fp32"
         assert {weight.dtype for weight in opened.model.parameters()} == {torch.float32}
 
 
@@ -447,8 +448,10 @@ def test_device_map_loads_the_same_weights(
     monkeypatch.setattr("mirrorbench.models.transformer.on_gpu", lambda device: True)
     for plain, folder in zip(expected, (path, tmp_path / "adapter"), strict=True):
         mapped = load_transformer(folder, CPU)
-        ours, theirs = (dict(read.adapted.state_dict()) for read in (mapped, plain))
+        ours, theirs = (dict(read.adaptable_model.state_dict()) for read in (mapped, plain))
         assert ours.keys() == theirs.keys()
         assert all(torch.equal(weight, theirs[name]) for name, weight in ours.items())
-        assert not [name for name, tensor in mapped.adapted.named_buffers() if tensor.is_meta]
+        assert not [
+            name for name, tensor in mapped.adaptable_model.named_buffers() if tensor.is_meta
+        ]
     assert maps == [{"": CPU}, {"": CPU}]

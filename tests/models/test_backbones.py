@@ -118,7 +118,9 @@ def test_downloaded_backbones_are_detected(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path))
     monkeypatch.setattr("huggingface_hub.file_download.HF_HUB_CACHE", str(tmp_path), raising=False)
     assert [
-        name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])
+        name
+        for name in ("tiny", "e5", "bert")
+        if backbones.is_available_offline(backbones.BACKBONES[name])
     ] == ["tiny"]
     folder = tmp_path / "models--intfloat--e5-base-v2"  # as huggingface_hub lays a download out
     (folder / "snapshots" / "abc").mkdir(parents=True)
@@ -126,7 +128,9 @@ def test_downloaded_backbones_are_detected(tmp_path: Path, monkeypatch: pytest.M
     (folder / "refs").mkdir()
     (folder / "refs" / "main").write_text("abc")
     assert [
-        name for name in ("tiny", "e5", "bert") if backbones.is_here(backbones.BACKBONES[name])
+        name
+        for name in ("tiny", "e5", "bert")
+        if backbones.is_available_offline(backbones.BACKBONES[name])
     ] == ["tiny", "e5"]
 
 

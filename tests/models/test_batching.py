@@ -109,13 +109,13 @@ def test_prefetched_items_keep_their_order(n: int) -> None:
             yield number
         raise ValueError("broken")
 
-    iterator = batching.prefetch(items(), room=2)
+    iterator = batching.prefetch(items(), n_ahead=2)
     assert [next(iterator) for _ in range(n)] == list(range(n))
     with pytest.raises(ValueError, match="broken"):
         next(iterator)
     assert len(makers - {threading.current_thread()}) == (n > 0)
     assert not prefetching()
-    assert list(batching.prefetch(iter(range(n)), room=2)) == list(range(n))
+    assert list(batching.prefetch(iter(range(n)), n_ahead=2)) == list(range(n))
 
 
 def test_prefetching_is_bounded() -> None:
@@ -129,7 +129,7 @@ def test_prefetching_is_bounded() -> None:
                 ahead.set()
             yield number
 
-    with closing(batching.prefetch(items(), room=3)) as iterator:
+    with closing(batching.prefetch(items(), n_ahead=3)) as iterator:
         assert next(iterator) == 0
         assert ahead.wait(30)  # made though nobody has asked for it
         for number in range(1, 5):

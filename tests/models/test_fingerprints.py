@@ -14,9 +14,9 @@ from helpers.tokenizer_directories import KINDS
 
 import mirrorbench
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.models.backbones import base_folder, configuration, files_checksum
+from mirrorbench.models.backbones import backbone_folder, configuration, files_checksum
 from mirrorbench.models.fingerprints import fingerprint
-from mirrorbench.models.opening import reads_file
+from mirrorbench.models.opening import reads_tokenizer_file
 
 
 def test_fingerprint_follows_weights_and_settings(random_model: Models, tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_adapter_identity_covers_adapter_and_backbone_files(
     (moved / "adapter_config.json").write_text(
         json.dumps(settings | {"base_model_name_or_path": str(changed)})
     )
-    assert base_folder(tmp_path / "one") == path
+    assert backbone_folder(tmp_path / "one") == path
     assert configuration(tmp_path / "one") == configuration(path)
     assert len({fingerprint(folder) for folder in (path, tmp_path / "one", moved)}) == 3
     gone = {"base_model_name_or_path": str(tmp_path / "gone")}
     (moved / "adapter_config.json").write_text(json.dumps(settings | gone))
     with pytest.raises(ModelUnavailableError, match="which is not available"):
-        base_folder(moved)
+        backbone_folder(moved)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_only_affected_models_have_another_fingerprint(
 ) -> None:
     KINDS[name].write(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"weights")
-    assert reads_file(tmp_path) == differs
+    assert reads_tokenizer_file(tmp_path) == differs
     assert (fingerprint(tmp_path) != files_checksum(tmp_path)) == differs
 
 

@@ -19,9 +19,9 @@ from transformers import AutoModel
 
 import mirrorbench
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.families import set_rates
+from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.models.gradient_checkpointing import checkpointed
-from mirrorbench.models.module_state import ModuleState, leave_unchanged
+from mirrorbench.models.module_state import ModuleState, restore_after_each_pass
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 
@@ -94,7 +94,7 @@ def test_gradients_are_those_of_each_text_alone(saving: bool, tmp_path: Path) ->
     rows = [[5 + n % 20 for n in range(length)] for length in (70, 6, 72)]
 
     def gradients(*batches: list[list[int]]) -> torch.Tensor:
-        transformer = load_transformer(tmp_path, CPU, partial(set_rates, rate=0.0))
+        transformer = load_transformer(tmp_path, CPU, partial(set_dropout_rates, rate=0.0))
         transformer.model.train()
         with checkpointed(transformer.model) if saving else nullcontext():
             vectors = []
@@ -132,7 +132,7 @@ class Counter(torch.nn.Module):
 @pytest.mark.parametrize("fails", [False, True])
 def test_everything_that_a_pass_changes_is_undone(fails: bool) -> None:
     model = Counter().eval()
-    leave_unchanged(model)
+    restore_after_each_pass(model)
     model = copy.deepcopy(model)
     drawn = torch.random.get_rng_state()
     values = torch.ones(1) * (-1 if fails else 1)

@@ -62,7 +62,7 @@ def test_loaders_are_called_safely_from_one_module() -> None:
     for call in loaders(opening):
         written = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         unpacked = [ast.unparse(keyword.value) for keyword in call.keywords if keyword.arg is None]
-        assert "_SAFE" in unpacked or written["trust_remote_code"] == "False"
+        assert "_SAFE_OPTIONS" in unpacked or written["trust_remote_code"] == "False"
 
 
 @pytest.fixture

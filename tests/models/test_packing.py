@@ -22,7 +22,7 @@ from transformers.masking_utils import (
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models import packing
 from mirrorbench.models.batching import Ragged
-from mirrorbench.models.families import set_rates
+from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.models.packing import NotPackableError, PackedRow, RowMask
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
@@ -225,7 +225,7 @@ def test_packed_pass_equals_padded_pass(
     """Attention pads texts in training, else takes those of one length together; windows are shorter than texts."""
 
     def without_dropout(config: object) -> None:
-        set_rates(config, 0)
+        set_dropout_rates(config, 0)
 
     transformer = load_transformer(random_model(architecture), CPU, without_dropout)
     assert transformer.traits.packs

@@ -21,7 +21,7 @@ from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.encoder_systems import EncoderContext, create_encoder
-from mirrorbench.models.pooling import PROMPTS, Pooling, own_prompts, prefix, template
+from mirrorbench.models.pooling import PROMPTS, Pooling, prefix, stored_prompts, template
 from mirrorbench.models.transformer_encoder import TransformerEncoder
 from mirrorbench.training.recipes import Recipe
 
@@ -188,10 +188,10 @@ def test_invalid_prompts_are_refused(named: Path, random_model: Models) -> None:
         template("qery", named)
     assert "Did you mean query" in caught.value.hint
     assert "prompt=qery:%20" in caught.value.hint
-    assert own_prompts(named / "nowhere") == {}
+    assert stored_prompts(named / "nowhere") == {}
     (named / "config_sentence_transformers.json").write_text("[]")
     with pytest.raises(ModelUnavailableError, match="cannot be read"):
-        own_prompts(named)
+        stored_prompts(named)
     with pytest.raises(UsageError, match="has no place for the text"):
         Pooling(prompt="about")
     for pooling, prompt in (("mean", "{text} {mask} {text}"), ("target", TEMPLATES[1])):

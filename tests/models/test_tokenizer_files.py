@@ -19,7 +19,7 @@ from transformers import PreTrainedTokenizerFast
 
 import mirrorbench
 from mirrorbench.models import tokenizer_files
-from mirrorbench.models.opening import read_tokenizer, reads_file
+from mirrorbench.models.opening import read_tokenizer, reads_tokenizer_file
 from mirrorbench.models.tokenizer_files import PROBES
 
 OLD = "4.57.6"
@@ -54,7 +54,7 @@ def test_comparison_is_remembered_across_processes(
 
     def asked() -> bool:
         monkeypatch.setattr(tokenizer_files, "_remembered", {})  # as in a new process
-        return tokenizer_files.remembered_reading(
+        return tokenizer_files.remembered_comparison(
             tmp_path / "model", lambda: compared.append(1) or True
         )
 
@@ -126,7 +126,7 @@ def test_tuned_encoder_keeps_the_tokens_of_the_file(affected: Path, tmp_path: Pa
         mirrorbench.load(tmp_path / "tuned", device="cpu").encode(texts),
         atol=1e-5,
     )
-    assert not reads_file(tmp_path / "tuned")
+    assert not reads_tokenizer_file(tmp_path / "tuned")
 
 
 IDS = """

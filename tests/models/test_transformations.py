@@ -24,7 +24,7 @@ from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import embedded_directory
 from mirrorbench.models.transformations import (
     Affine,
-    Taken,
+    FirstDimensions,
     Transformation,
     fit,
     split_post,
@@ -107,7 +107,12 @@ def test_zero_vectors_are_ignored_and_stay_zero() -> None:
     holes = np.vstack([np.zeros((50, 12), np.float32), VECTORS])
     affine = fit(holes, Transformation("whiten"))
     assert affine.checksum == fit(VECTORS, Transformation("whiten")).checksum
-    for kept in (affine, Taken(4, "binary"), Taken(4), fit(VECTORS, Transformation("", 0, "int8"))):
+    for kept in (
+        affine,
+        FirstDimensions(4, "binary"),
+        FirstDimensions(4),
+        fit(VECTORS, Transformation("", 0, "int8")),
+    ):
         assert not kept.apply(holes)[:50].any()
     with pytest.raises(
         EncodingError, match="vectors of 3 dimensions do not fit a transformation of 12"
@@ -154,7 +159,7 @@ def test_int8_quantisation_matches_sentence_transformers(dims: int) -> None:
 
 @pytest.mark.parametrize("dims", [0, 16])
 def test_binary_quantisation_equals_sentence_transformers(dims: int) -> None:
-    actual = Taken(dims, "binary").apply(NEW)
+    actual = FirstDimensions(dims, "binary").apply(NEW)
     bits = np.unpackbits(quantize_embeddings(NEW[:, : dims or None], "ubinary"), axis=1)
     np.testing.assert_array_equal(actual, bits * 2.0 - 1)
 

@@ -316,7 +316,7 @@ def test_lora_tuning_is_reproducible_and_freezes_backbone(
     for name, kept in (("half", "bf16"), ("single", "fp32"), ("single", "fp32")):
         tuned = open_for_tuning(tmp_path / name, recipe, registered, CPU, seed=3, precision="bf16")
         tune_backbone(tuned, LINES, recipe, 3, registered, precision="bf16")
-        assert tuned.kept == kept
+        assert tuned.matrix_precision == kept
         learnt.append(
             {
                 name: weight

@@ -84,7 +84,7 @@ def test_model_saved_with_wrong_tensors_is_refused(
     cache.save_model("key", whole, {})
     with torch.no_grad():
         next(whole.model.parameters())[0, 0] += 1
-    with pytest.raises(ReadBackError, match=r"1 tensors are read back otherwise \(embeddings"):
+    with pytest.raises(ReadBackError, match=r"1 tensors are read back differently \(embeddings"):
         whole.check_saved(tmp_path / "models" / "key")
 
 
