@@ -110,7 +110,7 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
         n_tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
 
     Raises:
-        ModelUnavailableError: the adapter does not fit, adds tokens without storing their embeddings, or is a prompt.
+        ModelUnavailableError: the adapter does not fit, is of a type that is not read, or lacks embeddings of added tokens.
         UsageError: ``peft`` is not installed.
     """
     check_installed()
@@ -151,7 +151,7 @@ def _mismatches(trained_model: Any, report: Any) -> set[str]:
 
     Those of a pooler are left out: models with some heads lack one, and no vector depends on it.
     """
-    # Names tied weights once, unlike the report.
+    # Each tied weight has a single name here.
     parameter_names = {name for name, _ in trained_model.named_parameters()}
     mismatches = set(report.unexpected_keys)
     for name in report.missing_keys:

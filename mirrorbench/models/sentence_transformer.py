@@ -110,6 +110,7 @@ class _BatchedModel:
         if prompt and prompt != TEXT and prompt.endswith(TEXT) and prompt.count(TEXT) == 1:
             self.prefix = prompt.removesuffix(TEXT)
             self.template = ""
+        # Input modules by role.
         self.readers = input_modules(model, None if prompt is None else prompt or TEXT)
         # Texts are read one by one if others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
