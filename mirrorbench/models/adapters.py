@@ -110,7 +110,7 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
         n_tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
 
     Raises:
-        ModelUnavailableError: the adapter does not fit, is of a type that is not read, or lacks embeddings of added tokens.
+        ModelUnavailableError: the adapter does not fit, is of a type that is not read, or lacks embeddings.
         UsageError: ``peft`` is not installed.
     """
     check_installed()
