@@ -119,7 +119,10 @@ def _result(
     for name, value in values.items():
         if name != "n":
             metrics[name] = None if value is None else float(value)
-    encoder: dict[str, Any] = {"weights": cell.model.weights_fingerprint, "revision": cell.spec.revision}
+    encoder: dict[str, Any] = {
+        "weights": cell.model.weights_fingerprint,
+        "revision": cell.spec.revision,
+    }
     if cell.pooling:
         encoder |= cell.pooling.to_json()
     return Result(

@@ -198,7 +198,7 @@ def _tables(registered: Plugins) -> list[dict[str, Any]]:
 
 
 def _backbones() -> list[dict[str, Any]]:
-    from mirrorbench.models.backbones import BACKBONES, is_here
+    from mirrorbench.models.backbones import BACKBONES, is_available_offline
 
     rows = []
     for backbone in BACKBONES.values():
@@ -214,7 +214,7 @@ def _backbones() -> list[dict[str, Any]]:
                 "language": backbone.language,
                 "size": f"{backbone.millions:g}M" if backbone.millions else "",
                 "licence": licence,
-                "cached": "yes" if is_here(backbone) else "no",
+                "cached": "yes" if is_available_offline(backbone) else "no",
             }
         )
     return rows

@@ -180,7 +180,7 @@ class Embedder:
                     transformations[language] = Affine.read(file)
             elif post.corpus is None:
                 # Keeping the first dimensions, or changing their type, needs no fit.
-                transformations[language] = Taken(post.transformation.number, type_)
+                transformations[language] = FirstDimensions(post.transformation.number, type_)
             else:
                 corpus = corpora[post.corpus]
                 affine = self._fitted(encoder, model, pooling, precision, language, post, corpus)

@@ -248,9 +248,9 @@ class EncoderLoader:
                     self.reporter,
                 )
             # The frozen backbone of an adapter was tuned in half precision, and is evaluated in another precision.
-            if transformer.kept not in ("fp32", precision):
-                transformer.adapted.float()
-                transformer.kept = "fp32"
+            if transformer.matrix_precision not in ("fp32", precision):
+                transformer.adaptable_model.float()
+                transformer.matrix_precision = "fp32"
             # Saving changes the tokenizer, so a copy of it is saved.
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
@@ -463,7 +463,9 @@ def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence
     if not n_longer:
         return ""
     sentence = f"{n_longer:,} of {len(texts):,} texts are longer than {window} tokens: trained on the first {window}"
-    longest_window = min(transformer.most_of_text(recipe.prompt) or MOST_STATED, MOST_STATED)
+    longest_window = min(
+        transformer.max_text_tokens(recipe.prompt) or MAX_STATED_LENGTH, MAX_STATED_LENGTH
+    )
     if longest_window > window:
         sentence += f"; train_max_length={longest_window} uses more"
     return sentence
@@ -533,10 +535,10 @@ def open_for_tuning(
         precision=loading_precision,
     )
     if recipe.lora:
-        add_adapter(transformer.adapted, path, recipe.lora, seed)
-    elif is_adapted(transformer.adapted):
+        add_adapter(transformer.adaptable_model, path, recipe.lora, seed)
+    elif is_adapted(transformer.adaptable_model):
         # The backbone is itself stored as an adapter: without ``lora`` all its weights learn.
-        merge_adapter(transformer.adapted)
+        merge_adapter(transformer.adaptable_model)
     if protocol == "released":
         transformer.tokenizer = lower_casing_tokenizer(path)
     return transformer

@@ -75,7 +75,7 @@ def expand_ladder(
     pooling = spec.get("pooling")
 
     # The readout of the model: of a directory of ``tune``, of a short name, or else of its files.
-    readout = dict(sentence_transformer_files.own_readout(spec))
+    readout = dict(sentence_transformer_files.stored_readout(spec))
     if pooling == "mean-padded":
         readout.pop("max_length", None)  # texts would be padded to that length
     readout.update(backbones.backbone_of(spec).readout)
@@ -86,7 +86,7 @@ def expand_ladder(
             is_causal = files.family(files.locate(spec)).traits.causal
         except sentence_transformer_files.NoPoolingError:
             # sentence-transformers itself must read it: an encoder system, and so a single row.
-            system = sentence_transformer_files.as_system(spec)
+            system = sentence_transformer_files.as_sbert_spec(spec)
             return expand_ladder(system, level, plugins, protocol)
         except MirrorbenchError:
             pass  # reported where the rows are planned

@@ -358,7 +358,7 @@ class Planner:
         if not transformation.is_fitted:
             if not isinstance(dimensions, int):
                 dimensions = transformation.number
-            transformation.check(dimensions, texts=0)
+            transformation.check(dimensions, n_texts=0)
             return PostRef(transformation)
         name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
         ref = model.corpus or self.corpora.read(spec, name, fitted=True)

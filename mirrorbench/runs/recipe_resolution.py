@@ -140,7 +140,7 @@ def resolve_recipe(
                 raise unknown_name(f"key of +{method.name}", key, [*POOLING_KEYS, *POST_KEYS])
     backbone = backbones.backbone_of(spec)
     # From weak to strong: the backbone's values, the defaults of the prompt, the user's keys.
-    prompt_defaults = READ.get(str(spec.get("prompt")), {})
+    prompt_defaults = PROMPT_DEFAULTS.get(str(spec.get("prompt")), {})
     params = {**backbone.preset(method.name, level), **prompt_defaults, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
     if is_read_as_stated(preset, stated):
@@ -212,7 +212,7 @@ def _readout_problems(
     """Yield the problems with the readout of a recipe."""
     traits = family.traits
     layers = configuration.get("num_hidden_layers")
-    has_causal_attention = traits.causal and family.attends
+    has_causal_attention = traits.causal and family.has_attention
     reads_both_directions = recipe.attention and has_causal_attention
     if traits.causal and recipe.pooling == "cls" and not reads_both_directions:
         reason = "pooling=cls reads the first token, which has the same vector in every text of a causal model"

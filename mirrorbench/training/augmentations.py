@@ -420,7 +420,9 @@ class ControlledDropout(Dropout):
         return stack.close
 
 
-def _paired_dropout(x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+def _paired_dropout(
+    x: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
+) -> Tensor:
     """Compute torch's ``dropout`` with the same mask for both halves of the first axis."""
     from torch.nn import functional as F  # noqa: N812
 
