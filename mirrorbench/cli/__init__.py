@@ -50,11 +50,12 @@ COMMANDS: dict[str, Any] = {
 MOST_IN_ONE_PANEL = 6
 """Maximum number of options that a help page shows without panels."""
 _PANELS = {
-    "What": "encoder tasks task seeds seed corpus protocol baselines limit results run table metric without_overlap "
-    "allow_mixed suite level language here column held_out words_in_context span_columns texts show x log samples word",
-    "How": "precision eval_precision deterministic dry_run intervals ties sort method",
+    "What": "encoder encoders tasks task seeds seed corpus protocol baselines limit results run table metric "
+    "without_overlap allow_mixed suite level language here kind column columns held_out words_in_context span_columns "
+    "texts tuned_on evaluate show x log samples word",
+    "How": "precision eval_precision deterministic dry_run intervals ties margin sort method",
     "Where": "device executor workers address data_dir offline plugin",
-    "Output": "output notes quiet format_ title as_json force merge",
+    "Output": "output keep items notes quiet format_ title as_json force merge",
 }
 """Panels in the help of a command with many options, with the parameters of their options."""
 
@@ -214,7 +215,7 @@ def _command(name: str, value: Any) -> Any:
 
 
 def _arrange_help(command: Any) -> None:
-    """Put the options of a command into panels if there are many, and show defaults in one pair of brackets."""
+    """Put the options of a command into panels if there are many, and show each default in one pair of brackets."""
     options = [param for param in command.params if param.param_type_name == "option"]
     if len(options) > MOST_IN_ONE_PANEL:
         for param in options:
@@ -224,6 +225,7 @@ def _arrange_help(command: Any) -> None:
 
 
 def _panel(parameter: str) -> str | None:
+    """Return the panel of a parameter; ``None`` for an option of a plugin's command, which has no panel."""
     for panel, parameters in _PANELS.items():
         if parameter in parameters.split():
             return panel
@@ -254,11 +256,12 @@ def main() -> None:
         report(problem)
         sys.exit(2 if isinstance(problem, UsageError | PluginError) else 1)
     except OSError as error:
+        # An error in printing names no file; any other is raised as it is.
         if debug or error.filename or not error.errno:
             raise
-        # What could not be printed goes to /dev/null when Python ends.
+        # Python prints what is left when it ends; now it goes to /dev/null.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        # With a broken pipe, the program that reads our output (head, less) has ended, which is no error to report.
+        # A broken pipe is not an error to report: the program that reads our output (head, less) has ended.
         if not isinstance(error, BrokenPipeError):
             problem = unwritable(
                 "Only a part of the output could be written", error, "write elsewhere"

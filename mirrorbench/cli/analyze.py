@@ -93,7 +93,7 @@ _LAST_OPTIONS: dict[str, Any] = {
     ],
     "plugin": PluginFiles,
 }
-"""Options that several analyses have; ``_FIRST_OPTIONS`` come before their special ones, ``_LAST_OPTIONS`` after them."""
+"""Options of several analyses; the special options of an analysis come between ``_FIRST_OPTIONS`` and these."""
 _DEFAULTS: dict[str, Any] = {
     "results": Path("results"),
     "device": "auto",
@@ -103,13 +103,20 @@ _DEFAULTS: dict[str, Any] = {
     "format_": "",
     "plugin": None,
 }
-"""Defaults of the parameters that are not in ``ANALYSES``."""
+"""Defaults of the options that are not parameters of an analysis in ``ANALYSES``."""
 
 
 def _command(analysis: str, summary: str, *examples: str, **special_options: Any) -> None:
-    """Add the command of an analysis, with its help and the options that only few analyses have.
+    """Add the command of an analysis.
 
-    A command has the options in ``ANALYSES``, and those that it needs from ``_DEFAULTS``.
+    Its options are the parameters of the analysis in ``ANALYSES``, with their defaults, and those that it needs of
+    ``_DEFAULTS``.
+
+    Args:
+        analysis: name of the analysis.
+        summary: first paragraph of its help.
+        examples: calls for its help, without ``mirrorbench``.
+        special_options: options that only few analyses have, or that are other ones for this analysis.
     """
     help_ = "\n\n".join([summary, *(f"`mirrorbench {example}`" for example in examples)])
     defaults = _DEFAULTS | ANALYSES[analysis]
@@ -126,6 +133,7 @@ def _command(analysis: str, summary: str, *examples: str, **special_options: Any
         if name not in defaults:
             continue
         default = defaults[name]
+        # For Typer, the default of an option that may be repeated is None.
         if default == ():
             default = None
         options[name] = option
@@ -150,7 +158,7 @@ def _command(analysis: str, summary: str, *examples: str, **special_options: Any
 def _analyze(
     name: str, options: dict[str, Any], settings: dict[str, Any], output: Path, format_: str
 ) -> None:
-    """Run an analysis, print its table and failures, and write its files."""
+    """Run an analysis, print its table and failures, and write its files; exit with 1 if a cell failed."""
     from mirrorbench.cli.progress import progress_display
     from mirrorbench.session import Session
 
@@ -187,7 +195,7 @@ def cell_text(value: Any) -> str:
 
 
 def _figure_formats(text: str) -> tuple[str, ...]:
-    """Return the formats in a text such as ``pdf,svg`` or ``none``; by default PDF, or none without matplotlib."""
+    """Return the formats in a text such as ``pdf,svg`` or ``none``; if it is empty, PDF, or none without matplotlib."""
     from mirrorbench.analysis.figures import check_formats, have_matplotlib
 
     if not text and not have_matplotlib():

@@ -69,9 +69,10 @@ def prune(
     _print(chosen, f"entries {'would be removed' if dry_run else 'removed'}")
 
 
-def _print(entries: Sequence[CacheEntry], which: str) -> None:
+def _print(cached: Sequence[CacheEntry], summary: str) -> None:
+    """Print entries, then their number, the rest of the ``summary`` and their total size."""
     rows = []
-    for entry in entries:
+    for entry in cached:
         used = datetime.fromtimestamp(entry.used).strftime("%Y-%m-%d %H:%M")
         remarks = [entry.what] if entry.what else []
         if entry.earlier:
@@ -79,4 +80,5 @@ def _print(entries: Sequence[CacheEntry], which: str) -> None:
         rows.append((entry.folder, entry.key[:12], decimal(entry.size), used, ", ".join(remarks)))
     if rows:
         print_rows(("folder", "key", "size", "used", "what"), rows)
-    say(f"{len(entries)} {which}, {decimal(sum(entry.size for entry in entries))}")
+    total_size = sum(entry.size for entry in cached)
+    say(f"{len(cached)} {summary}, {decimal(total_size)}")

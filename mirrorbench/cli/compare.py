@@ -72,7 +72,7 @@ def compare(
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
     Intervals and p-values take the test items into account, and the seeds where there are several. The p-values of
-    tasks are corrected for the number of tasks, that of their average as below a leaderboard.
+    tasks are corrected for the number of tasks, the p-value of their average as below a leaderboard.
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
@@ -100,16 +100,17 @@ def _finite(value: float) -> float | None:
 
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
+    """Return the JSON object of a comparison, without the names of its encoders."""
     from mirrorbench.reports.encoder_comparison import explanation
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     entries = []
-    for entry, sentence in zip(compared.every, compared.sentences(), strict=True):
-        entries.append(_entry(entry, sentence))
+    for comparison, sentence in zip(compared.every, compared.sentences(), strict=True):
+        entries.append(_entry(comparison, sentence))
     # The average, if there is one, follows the tasks.
     n_tasks = len(compared.tasks)
     average = entries[n_tasks] if compared.average else None
-    caveats = caveat_notes([entry.test for entry in compared.every])
+    caveats = caveat_notes([comparison.test for comparison in compared.every])
     return {
         "tasks": entries[:n_tasks],
         "average": average,

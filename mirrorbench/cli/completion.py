@@ -60,9 +60,9 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "data": lambda: [*_suites(), *_plugins().tasks.names(), *_plugins().corpora.names()],
     "encoders": lambda: [*_backbones(), *_plugins().encoders.names()],
 }
-"""A function for the names of each group that is not a registry of the plugins."""
+"""Functions that return the names of a group, for groups that are not a registry of the plugins."""
 _SEPARATORS = {"tasks": ",", "encoders": "+", "corpora": "+"}
-"""What joins several names in one argument, by group; in an encoder, the backbone and its method."""
+"""What separates several names in one argument, by group; in an encoder, the backbone and its method."""
 
 
 def complete(group: str) -> Any:

@@ -35,7 +35,7 @@ data_app = typer.Typer(
 )
 
 _WIDE = 120
-"""Columns of a terminal below which ``data list`` shows only names, files and titles."""
+"""Width in characters of a terminal below which ``data list`` shows only names, files and titles."""
 _Names = Annotated[
     list[str] | None,
     typer.Argument(
@@ -110,7 +110,7 @@ def list_data(
 
 
 def _short_licence(licence: str) -> str:
-    """Return the name of a licence, without what its card says about it after a colon, a bracket or a full stop."""
+    """Return the name of a licence, without the remarks in its card after a colon, a bracket or a full stop."""
     return re.split(r"[:;(]|\.\s|\.$", licence, maxsplit=1)[0].strip()
 
 
@@ -124,8 +124,9 @@ def fetch(
     plugin: PluginFiles = None,
 ) -> None:
     """Fetch data sets, corpora or suites from the sources that their cards name."""
-    from mirrorbench.cli.display import summary
+    from mirrorbench.cli.display import lines_on_lacks
 
+    # Either names or --all, not both.
     if bool(names) == everything:
         raise UsageError(
             "Name what to fetch, or give --all.", hint="mirrorbench data list shows the names."
@@ -148,7 +149,7 @@ def fetch(
             if not failure.lacks:
                 say(f"{failure}\n", err=True)
         say(f"{len(failures)} of {len(cards)} data sets could not be fetched:", err=True)
-        for line in summary(lack for failure in failures for lack in failure.lacks):
+        for line in lines_on_lacks(lack for failure in failures for lack in failure.lacks):
             say(line, err=True)
         raise DataUnavailableError(
             "Not everything was fetched.",
@@ -171,12 +172,12 @@ def import_data(
 
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
-    new = [card for card in report.cards.values() if card.imported or card.altered]
-    unchanged = [card for card in report.cards.values() if card not in new]
+    affected = [card for card in report.cards.values() if card.imported or card.altered]
+    unchanged = [card for card in report.cards.values() if card not in affected]
 
     # Cards of the same files share a row.
     names_by_outcome: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
-    for card in new:
+    for card in affected:
         outcome = (card.imported, card.state, _import_remarks(card))
         names_by_outcome.setdefault(outcome, []).append(card.name)
     if names_by_outcome:
@@ -219,7 +220,7 @@ def verify_data(
     altered = []
     for card in _cards(names or ()):
         states = store.verify(card)
-        # Without names, leave out data sets of which there is no file.
+        # Of all data sets, list only those with a file on this machine.
         if not names and set(states.values()) == {"missing"}:
             continue
         rows += [(f"{card.name}/{path}", state) for path, state in states.items()]
@@ -283,7 +284,7 @@ def show_overlap(
 
 
 def _overlap_cells(row: dict[str, Any]) -> list[str]:
-    """Return the number of items of a task and the shares whose texts are in the corpus, each perhaps unknown."""
+    """Return the number of items of a task and the shares whose texts are in the corpus, or ``unknown`` for each."""
     formats = {"n_items": "{:,}", "any_text": "{:.1%}", "all_texts": "{:.1%}"}
     cells = []
     for key, format_ in formats.items():
@@ -299,10 +300,12 @@ def _store(data_dir: Path | None, offline: bool) -> DataStore:
 
 
 def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
-    """Return the cards of data sets, members of suites, and data sets of the hub, once each; without names, all cards.
+    """Return the cards of data sets by name, once each: a data set, the members of a suite, or a data set of the hub.
+
+    Without names, return all cards. Without ``suites``, the name of a suite is unknown.
 
     Raises:
-        UnknownNameError: a name that is none of these.
+        UnknownNameError: a name is none of these.
     """
     from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
@@ -324,6 +327,7 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
 
 
 def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of a card, with the state of each of its files."""
     fields = (
         "name",
         "kind",

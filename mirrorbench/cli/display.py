@@ -33,6 +33,7 @@ PROTOCOL_HELP = "paper: as published; released: as in the authors' code."
 
 
 def _load_plugins(files: list[Path] | None) -> list[Path] | None:
+    """Load the files of ``--plugin``, as a callback of Typer; return them unchanged."""
     if files:
         from mirrorbench.runs.registry import plugins
 
@@ -42,12 +43,14 @@ def _load_plugins(files: list[Path] | None) -> list[Path] | None:
 
 
 def _checked_notes(level: str) -> str:
-    """Return a level of notes, after checking it before anything is computed."""
+    """Return a level of notes, or raise ``UsageError`` before anything is computed; empty for the default."""
     from mirrorbench.reports.table import Table
 
     if not level:
         return ""
-    return Table("", (), ()).with_notes(level).shown
+    # A table checks the level.
+    empty_table = Table("", (), ())
+    return empty_table.with_notes(level).shown
 
 
 PluginFiles = Annotated[
@@ -202,7 +205,7 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         for row in (head, *rows):
             say("\t".join(row))
         return
-    # Columns are numbered from here on. Those without any content are not shown, except for the names.
+    # From here on, columns are referred to by number. Empty ones are not shown, except for the names.
     columns = list(zip(head, *rows, strict=True))
     filled = [i for i, cells in enumerate(columns) if i == 0 or any(cells[1:])]
     full_widths = [max(map(len, cells)) for cells in columns]
@@ -210,7 +213,7 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     shown = _columns_that_fit(filled, least_widths, console.width)
 
     table = Grid(box=None, pad_edge=False, header_style="bold")
-    # The characters that are left go to the first columns that can use them.
+    # Spare characters go to the first columns that can use them.
     spare = max(console.width - _drawn_width(shown, least_widths), 0)
     for i in shown:
         width = min(full_widths[i], least_widths[i] + spare)
@@ -228,7 +231,7 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 
 def _columns_that_fit(columns: Sequence[int], widths: Sequence[int], width: int) -> list[int]:
-    """Return the columns that fit into a width: always the first one; the widest of the others are left out first."""
+    """Return the columns that fit into a width: always the first one; of the others, the widest are left out first."""
     shown = list(columns)
     while len(shown) > 1 and _drawn_width(shown, widths) > width:
         shown.remove(max(shown[1:], key=lambda i: widths[i]))
@@ -282,7 +285,7 @@ def print_or_write(text: str, output: Path | None) -> None:
 
 @contextmanager
 def on_interrupt(message: str) -> Iterator[None]:
-    """Turn Ctrl-C inside into a message, with the notes of what was interrupted, and exit code 130."""
+    """Turn Ctrl-C inside into exit code 130 and a message, to which the interrupted code may have added notes."""
     try:
         yield
     except KeyboardInterrupt as interrupt:
@@ -303,8 +306,8 @@ def chosen_format(
 ) -> tuple[str, dict[str, Value]]:
     """Return the format of a table and its options, from ``--format`` and ``--output``.
 
-    The format is given by name or by the ending of the output, and is Markdown for an output without an ending.
-    Without both it is empty. Options are a renderer's keyword-only arguments whose default is true, false, a number or
+    The format is given by name, or else by the ending of the output: Markdown for an output without an ending. It is
+    empty if neither is given. Options are a renderer's keyword-only arguments whose default is true, false, a number or
     a text.
 
     Raises:
@@ -333,6 +336,7 @@ def chosen_format(
 
 
 def _format_of_ending(ending: str, renderers: Registry[Renderer]) -> str:
+    """Return the format whose files have an ending; ``UnknownNameError`` without one."""
     formats: dict[str, str] = {}
     for entry in renderers:
         formats |= dict.fromkeys(entry.value.endings, entry.name)
@@ -342,7 +346,7 @@ def _format_of_ending(ending: str, renderers: Registry[Renderer]) -> str:
 
 
 def print_table(table: Table, notes: str = "") -> None:
-    """Print a table with notes, by default short ones: drawn on a terminal, as Markdown into a file or a pipe."""
+    """Print a table with notes, short ones if ``notes`` is empty: drawn on a terminal, else as Markdown."""
     from mirrorbench.reports.renderers import draw, markdown
 
     table = table.with_notes(notes or "short")
@@ -352,7 +356,7 @@ def print_table(table: Table, notes: str = "") -> None:
         say(markdown(table), nl=False)
 
 
-def summary(lacks: Iterable[Lack]) -> Iterator[str]:
+def lines_on_lacks(lacks: Iterable[Lack]) -> Iterator[str]:
     """Yield lines on missing data and models: their names, the hosts that did not answer, and what to do."""
     lacks = list(lacks)
     models = _without_repeats(lack.name for lack in lacks if lack.category == "models")

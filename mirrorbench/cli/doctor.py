@@ -30,7 +30,7 @@ def doctor(
 ) -> None:
     """Show versions, devices, folders and their sizes, access to the hub, missing data and environment variables.
 
-    The exit code is 1 if a package is missing that every command needs, or if such a folder cannot be written.
+    The exit code is 1 if a package that every command needs is missing, or a folder that it needs cannot be written.
     """
     from mirrorbench.runs.installation import EXTRAS, VARIABLES, writable
     from mirrorbench.session import Session
@@ -86,7 +86,7 @@ def doctor(
 
 
 def _conclusion(report: dict[str, Any]) -> Iterator[str]:
-    """Yield lines on problems, on missing data and on the hub."""
+    """Yield a line on all problems or, if there are none, lines on what works, missing data and the hub."""
     if report["problems"]:
         yield f"Problems: {'; '.join(report['problems'])}"
         return

@@ -113,11 +113,11 @@ def evaluate(
     kind: _Kind = "",
     columns: _Columns = None,
     baselines: _Baselines = False,
-    items: _Items = 0,
     tuned_on: _TunedOn = "",
     margin: Margin = None,
     dry_run: _DryRun = False,
     output: _Output = Path("results"),
+    items: _Items = 0,
     device: Device = "auto",
     eval_precision: EvalPrecision = "auto",
     data_dir: DataDir = None,
@@ -197,7 +197,7 @@ def evaluate(
         for line in overlap:
             say(line, err=True)
         if not quiet:
-            # The rows of --baselines transform vectors of the same texts.
+            # The rows of --baselines transform the same vectors; their lines would be repetitions.
             labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
             for line in encoder_lines(board.results, labels, data_sets):
                 say(line, err=True)
@@ -208,9 +208,10 @@ def evaluate(
 def print_evaluation(
     evaluation: Evaluation, data: Mapping[str, Data], n_items: int, notes: str
 ) -> None:
-    """Print the table, a sentence for each verdict, and the items that changed most."""
+    """Print the table, a sentence for each verdict, what limits the answers, and ``n_items`` that changed most."""
     from mirrorbench.cli.display import print_table
 
+    # With all notes, the sentences are among those below the table; with short ones, they follow it.
     print_table(evaluation.leaderboard.table, "all" if notes == "all" else "none")
     print_missing(evaluation, data)
     if not evaluation.encoders[1:]:
@@ -229,7 +230,7 @@ def print_evaluation(
 
 
 def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print why scores are missing in the table, and which data have no answer because of that."""
+    """Print why scores are missing in the table, and which data therefore have no answer."""
     results = evaluation.leaderboard.results
     for result in results:
         if result.main_score is None:
@@ -249,14 +250,13 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
 
 
 def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print the cosine above which pairs count as alike, and how often this is right on pairs that did not choose it."""
+    """Print the cosine above which pairs count as alike, and its quality on pairs that were not used to choose it."""
     results = evaluation.leaderboard.results
     for data_set in data.values():
         if data_set.task.kind != "pairs":
             continue
-        if any(
-            result.task == data_set.name and "threshold" not in result.metrics for result in results
-        ):
+        results_on_data = [result for result in results if result.task == data_set.name]
+        if any("threshold" not in result.metrics for result in results_on_data):
             needs = f"{FOLDS} groups of pairs of each label that share no text"
             say(f"{data_set.title}: no threshold, which needs {needs}")
     rows = []
@@ -288,7 +288,7 @@ def _label_on_data(evaluation: Evaluation, data: Mapping[str, Data], spec: str, 
 
 
 def print_seeds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print the standard deviation of clusterings over the seeds of k-means, which the intervals contain too."""
+    """Print the standard deviation of clustering scores over the seeds of k-means, which the intervals include."""
     for data_set in data.values():
         deviations = []
         for result in evaluation.leaderboard.results:
@@ -305,7 +305,7 @@ def print_in_use(evaluation: Evaluation) -> None:
     rows = []
     for spec, in_use in evaluation.in_use.items():
         speed = _count_cell(in_use.texts_per_second)
-        # An encoder without vectors scores pairs.
+        # An encoder without vectors, which scores pairs, is measured in pairs.
         if in_use.dimensions is None and in_use.texts_per_second is not None:
             speed += " pairs"
         rows.append(
@@ -327,7 +327,7 @@ def _count_cell(count: float | None) -> str:
 
 
 def print_answers(evaluation: Evaluation) -> None:
-    """Print a sentence for each verdict, and what it is corrected for."""
+    """Print a sentence for each verdict, how p-values are corrected, and caveats."""
     from mirrorbench.reports.renderers.verdicts import sentences
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
@@ -336,15 +336,15 @@ def print_answers(evaluation: Evaluation) -> None:
         say()
     for _, text in sentences(table):
         say(text)
-    most = max((verdict.n_tests for verdict in table.verdicts), default=1)
-    if most > 1:
-        say(f"In brackets: p is corrected for up to {most} tests (Holm); intervals are not.")
+    most_tests = max((verdict.n_tests for verdict in table.verdicts), default=1)
+    if most_tests > 1:
+        say(f"In brackets: p is corrected for up to {most_tests} tests (Holm); intervals are not.")
     for note in caveat_notes(table.verdicts):
         say(note)
 
 
 def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
-    """Print how many items would make the differences separable that are not."""
+    """Print for each difference that is not separable how many items would make it so."""
     for verdict in evaluation.on_encoders:
         n_needed = items_needed(verdict)
         if verdict.answer == "not separable" and n_needed and n_needed > verdict.n:
@@ -374,7 +374,7 @@ def _print_change(change: Change, data: Data) -> None:
     margin = f"  {number(change.before)} → {number(change.now)}  "
     for line in _lines_of_item(data, change.item):
         say(margin + line)
-        margin = " " * len(margin)  # the scores stand before the first line only
+        margin = " " * len(margin)  # only the first line has the scores
     for line in data.task.retrieved(data.items, change.item, change.predictions_before):
         say(f"    before {_short(line)}")
     for line in data.task.retrieved(data.items, change.item, change.predictions_now):
@@ -382,7 +382,7 @@ def _print_change(change: Change, data: Data) -> None:
 
 
 def _lines_of_item(data: Data, item: str) -> list[str]:
-    """Return the texts of an item and what the data say about it, a line each."""
+    """Return a line for each text of an item, then one for its gold answer if it has one."""
     lines = [_short(text) for text in data.task.texts(data.items)[item]]
     names = data.task.text_names
     if names:
@@ -394,7 +394,7 @@ def _lines_of_item(data: Data, item: str) -> list[str]:
 
 
 def _short(text: str, max_length: int = 100) -> str:
-    """Return the beginning of a text in one line, or only its length if texts are not to be printed."""
+    """Return the beginning of a text in one line, or only its length if texts must not be printed."""
     if without_texts():
         return f"(a text of {len(text):,} characters)"
     if len(text) > max_length:
@@ -403,7 +403,7 @@ def _short(text: str, max_length: int = 100) -> str:
 
 
 def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
-    """Return scores, answers, failures and, for ``n_items``, the items that changed most, for JSON."""
+    """Return the JSON object of an evaluation; ``n_items`` (0: none) are those that gained or lost most."""
     board = evaluation.leaderboard
     labels = evaluation.labels
     scores = []
@@ -453,7 +453,7 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
 
 
 def _answer(verdict: Verdict, label: str, sentence: str) -> dict[str, object]:
-    """Return the JSON object of a verdict."""
+    """Return the JSON object of a verdict, in which ``first`` is the score of the first encoder."""
     interval = None if verdict.interval is None else list(verdict.interval)
     return {
         "encoder": label,

@@ -25,19 +25,19 @@ from mirrorbench.core.specs import LEVELS
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
 
-Listed = StrEnum(
-    "Listed",
+Kind = StrEnum(
+    "Kind",
     "encoders backbones methods poolings losses tasks task_kinds parsers suites augmentations corpora metrics "
     "renderers executors grids readers analyses tables plugins",
 )
-"""The lists that the command prints."""
+"""The kinds of names that the command lists."""
 
 
-_Listed = Annotated[
-    Listed,
+_KindName = Annotated[
+    Kind,
     typer.Argument(
         metavar="KIND",
-        help=f"{', '.join(Listed)}. The kind encoders has all names for --encoder.",
+        help=f"{', '.join(Kind)}. The kind encoders has all names for --encoder.",
         show_choices=False,
     ),
 ]
@@ -68,7 +68,7 @@ _Here = Annotated[
 
 
 def list_registered(
-    listed: _Listed,
+    kind: _KindName,
     suite: _Suite = "",
     level: _Level = "",
     language: _Language = "",
@@ -85,21 +85,21 @@ def list_registered(
     """
     from mirrorbench.runs.registry import plugins
 
-    if listed is not Listed.tasks and (suite or level or language or here):
+    if kind is not Kind.tasks and (suite or level or language or here):
         raise UsageError(
             "--suite, --level, --language and --here choose tasks", "mirrorbench list tasks"
         )
-    if listed is Listed.tasks:
+    if kind is Kind.tasks:
         rows = _tasks(plugins(), data_dir, suite, level, language, here)
     else:
-        rows = _rows(listed, plugins())
+        rows = _rows(kind, plugins())
     _print(rows, as_json)
-    if listed is Listed.encoders and not as_json:
+    if kind is Kind.encoders and not as_json:
         say(err=True)
         print_wrapped(
             "",
-            "A backbone stands alone (a ladder of rows) or with a method: roberta+mirror. OWNER/NAME of the hub and "
-            "./DIRECTORY are backbones too.",
+            "A backbone is named alone (it gives several rows) or with a method: roberta+mirror. A hub id (OWNER/NAME) "
+            "and a ./DIRECTORY are backbones too.",
             err=True,
         )
 
@@ -107,7 +107,7 @@ def list_registered(
 def _tasks(
     registered: Plugins, data_dir: Path | None, suite: str, level: str, language: str, here: bool
 ) -> list[dict[str, Any]]:
-    """Return a row for each task that all given options choose.
+    """Return a row for each task that matches all options that are not empty.
 
     Raises:
         UnknownNameError: a suite or level that does not exist, or a language of no task.
@@ -134,7 +134,7 @@ def _tasks(
             continue
         if language and language not in task.languages:
             continue
-        # A task without a card has its data in its code.
+        # The data of a task without a card are in its code.
         if here and card is not None and set(store.status(card).values()) != {"present"}:
             continue
         rows.append(
@@ -152,29 +152,29 @@ def _tasks(
 
 
 def _check_name(kind: str, name: str, names: Iterable[str]) -> None:
-    """Raise an ``UnknownNameError`` for a name that is not among ``names``; an empty one is none."""
+    """Raise ``UnknownNameError`` for a name that is not among ``names``; an empty name is an option not given."""
     from mirrorbench.core.errors import unknown_name
 
     if name and name not in names:
         raise unknown_name(kind, name, sorted(names))
 
 
-def _rows(listed: Listed, registered: Plugins) -> list[dict[str, Any]]:
-    """Return the rows of any list but that of tasks."""
-    match listed:
-        case Listed.plugins:
+def _rows(kind: Kind, registered: Plugins) -> list[dict[str, Any]]:
+    """Return the rows of any kind except tasks."""
+    match kind:
+        case Kind.plugins:
             return registered.listing()
-        case Listed.suites:
+        case Kind.suites:
             return _suites()
-        case Listed.tables:
+        case Kind.tables:
             return _tables(registered)
-        case Listed.backbones:
+        case Kind.backbones:
             return _backbones()
-        case Listed.encoders:
+        case Kind.encoders:
             return _encoders(registered)
     return [
         {"name": entry.name, "description": entry.description, "plugin": entry.origin}
-        for entry in getattr(registered, listed.value)
+        for entry in getattr(registered, kind.value)
     ]
 
 

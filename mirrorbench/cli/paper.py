@@ -108,7 +108,7 @@ def paper(
         _list(Session(results, **settings).papers(table, encoder=encoder, protocol=protocol))
         return
     format_, options = chosen_format(format_, output, plugins().renderers)
-    # Before anything is measured.
+    # An unknown format is an error before anything is measured.
     if format_:
         check_paper_format(format_)
     failed = False
@@ -132,15 +132,15 @@ def paper(
 
 
 def _list(tables: Mapping[str, MeasuredTable | FactTable]) -> None:
-    """Print every table with the number of its measured cells."""
+    """Print every table with the number of its measured cells; a dash for a table without cells to measure."""
     from mirrorbench.papers.table_files import FactTable
 
     rows = []
-    for name, table in tables.items():
-        if isinstance(table, FactTable):
-            rows.append([name, "-", table.title])
+    for name, content in tables.items():
+        if isinstance(content, FactTable):
+            rows.append([name, "-", content.title])
             continue
-        n_measured, n_cells = table.counts
+        n_measured, n_cells = content.counts
         measured = f"{n_measured} of {n_cells}" if n_cells else "-"
-        rows.append([name, measured, table.table.title])
+        rows.append([name, measured, content.table.title])
     print_rows(["table", "measured", "title"], rows)

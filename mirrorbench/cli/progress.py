@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from mirrorbench.cli.display import stderr, summary
+from mirrorbench.cli.display import lines_on_lacks, stderr
 from mirrorbench.core.errors import StorageError
 from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.outcomes import Failure, Reporter, Stage
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 PLAIN_INTERVAL = 10.0
 """Seconds between two progress lines where there is no terminal."""
 LONGEST_INTERVAL = 120.0
-"""Maximum of seconds between two lines while nothing happens; the interval doubles until then."""
-MEASURED = 10.0
+"""Maximum number of seconds between two lines while nothing changes; the interval doubles up to it."""
+ESTIMATED_FROM = 10.0
 """Seconds of a run before its remaining time is estimated."""
-LEAST_MEASURED = 3.0
+STAGE_ESTIMATED_FROM = 3.0
 """Seconds of a stage before its remaining time is estimated."""
 LOG = "failures.log"
 """File in the folder of results with the full reason of each failure."""
@@ -47,7 +47,7 @@ def in_words(seconds: float) -> str:
 
 
 class Display(Reporter):
-    """Reports a run on standard error: with one bar, or by lines of ``tell`` where ``progress`` is ``None``.
+    """Reports a run on standard error: with one bar, or with the lines of ``tell`` if ``progress`` is ``None``.
 
     Attributes:
         total: number of cells of the run.
@@ -117,7 +117,7 @@ class Display(Reporter):
         self.progress.update(self._bar, completed=share, description=self._description())
 
     def tell(self) -> None:
-        """Print a line with what the bar shows and the elapsed time, seldom while nothing changes."""
+        """Print a line with the state and the elapsed time; while nothing changes, only at growing intervals."""
         state = self._state()
         if not state:
             return
@@ -153,23 +153,25 @@ class Display(Reporter):
         return ", ".join(parts)
 
     def _remaining(self) -> str:
-        """Estimate the time that is left: of the run once a cell was computed, before that of the stage.
+        """Estimate the time that is left of the run or, until its first cell is computed, of the stage.
 
         Empty in the first seconds, and where a size is unknown.
         """
         now = time.monotonic()
         run_seconds = now - self._start
-        if run_seconds < MEASURED:
+        if run_seconds < ESTIMATED_FROM:
             return ""
         n_computed = self.done - self.cached
         if n_computed:
             seconds = run_seconds / n_computed * (self.total - self.done)
             return f"about {in_words(seconds)} left" if seconds >= 1 else ""
         stage_seconds = now - self._stage_start
-        n_units_left = self._n_units - self._n_units_done
-        if stage_seconds < LEAST_MEASURED or not self._n_units_done or n_units_left <= 0:
+        # Read once: a thread prints this while another may begin a stage, which resets the number to 0.
+        n_units_done = self._n_units_done
+        n_units_left = self._n_units - n_units_done
+        if stage_seconds < STAGE_ESTIMATED_FROM or not n_units_done or n_units_left <= 0:
             return ""
-        seconds = stage_seconds / self._n_units_done * n_units_left
+        seconds = stage_seconds / n_units_done * n_units_left
         text = f"about {in_words(seconds)} left"
         return f"{text} of this step" if self.total > 1 else text
 
@@ -194,7 +196,13 @@ class Display(Reporter):
     def finish(
         self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()
     ) -> None:
-        """Print the summary of a run: failures with reasons, the number of results, their folder and ``tables`` in it."""
+        """Print the summary of a run, and write the log of its failures.
+
+        Args:
+            outcome: results and failures.
+            root: the folder of results.
+            tables: names of the tables written into it.
+        """
         if outcome.failures:
             self._explain(outcome, root)
         if not outcome.results:
@@ -222,7 +230,7 @@ class Display(Reporter):
         stderr.print()
         unavailable = [failure for failure in outcome.failures if failure.lacks]
         cells_by_reason = self._cells_by_reason(outcome)
-        # One or two reasons are printed in full; of more, only the first line of each.
+        # One or two reasons are printed in full, of three or more only the first lines.
         in_full = len(cells_by_reason) <= 2
         for (reason, hint), cells in cells_by_reason.items():
             names = ", ".join(cells[:3])
@@ -238,7 +246,7 @@ class Display(Reporter):
             stderr.print(
                 Text.assemble((count, "bold red"), " cannot run, since these are not available:")
             )
-            for line in summary(lack for failure in unavailable for lack in failure.lacks):
+            for line in lines_on_lacks(lack for failure in unavailable for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
         print_logged(outcome.failures, root, more=bool(unavailable) or not in_full)
 
@@ -258,7 +266,7 @@ class Display(Reporter):
 
 
 def print_logged(failures: Sequence[Failure], root: Path, more: bool = False) -> None:
-    """Write the log of failures and print its name if it has ``more`` than was printed, such as a traceback.
+    """Write the log of failures and print its path, if the log has tracebacks or otherwise ``more`` than was printed.
 
     With MIRRORBENCH_DEBUG=1, print the tracebacks too.
     """
@@ -296,7 +304,7 @@ def _telling(display: Display) -> Iterator[Display]:
 
 @contextmanager
 def progress_display(quiet: bool = False) -> Iterator[Display]:
-    """Make a display: a bar where standard error is a terminal, else a line every ten seconds."""
+    """Yield a display: a bar if standard error is a terminal, else a line every ten seconds; silent if ``quiet``."""
     if quiet:
         yield Display(quiet=True)
         return

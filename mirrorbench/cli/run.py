@@ -18,7 +18,7 @@ from mirrorbench.cli.display import (
     Notes,
     Offline,
     PluginFiles,
-    summary,
+    lines_on_lacks,
 )
 from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
 from mirrorbench.core.specs import split_names
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mirrorbench.session import Session
 
 EMBEDDED_SEEDS = 3
-"""Runs of each tuned encoder on the data inside the package, where no encoder and no task is named."""
+"""Number of seeds of each tuned encoder if neither an encoder nor a task is named."""
 
 MARK = "Made by mirrorbench run, which replaces it."
 """Last line of the tables that ``run`` writes beside results.
@@ -39,8 +39,7 @@ A file without this line belongs to the user or was edited. It is kept, and the 
 
 
 def _folder(name: str | Path) -> Path:
-    """Return the folder of a name, which must not be empty."""
-    # Path("") would be the working directory.
+    """Return the path of ``--output``, which must not be empty: ``Path("")`` would be the working directory."""
     if not name:
         raise UsageError("--output is empty", "Name a folder for the results.")
     return Path(name)
@@ -239,7 +238,7 @@ def run(
 
 
 def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
-    """Write a table beside its results, as Markdown and as LaTeX; return the names of the files."""
+    """Write a table beside its results, as Markdown and as LaTeX; return the names of the files that were written."""
     formats = (
         (".md", "markdown", f"<!-- {MARK} -->"),
         (".tex", "latex", f"% {MARK}"),
@@ -251,13 +250,13 @@ def _write_tables(board: Leaderboard, folder: Path) -> list[str]:
             display.print_or_write(f"{board.render(format_)}\n{comment}\n", file)
             names.append(file.name)
     except (OSError, StorageError) as error:
-        # No reason for the run to fail, since its results are stored.
+        # The results are stored, so the run itself has not failed.
         display.say(f"leaderboard.md and leaderboard.tex were not updated: {error}", err=True)
     return names
 
 
 def _table_file(folder: Path, suffix: str, comment: str) -> Path:
-    """Return the first of ``leaderboard.md``, ``leaderboard-1.md`` ... that is new, or ends with ``run``'s comment."""
+    """Return the first of ``leaderboard.md``, ``leaderboard-1.md`` ... that does not exist or ends with ``comment``."""
     file = folder / f"leaderboard{suffix}"
     for number in count(1):
         if not os.path.lexists(file):
@@ -269,7 +268,7 @@ def _table_file(folder: Path, suffix: str, comment: str) -> Path:
 
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
-    """Return the table of all results in a folder, or that of the run if there are no other results."""
+    """Return the leaderboard of all results in a folder; that of the run if it has all, or if one cannot be read."""
     from mirrorbench.reports.selection import everything
     from mirrorbench.storage.results import read_results
 
@@ -280,7 +279,6 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
             return board
         return everything(folder, session.plugins)
     except MirrorbenchError as error:
-        # A file of another run cannot be read.
         display.say(
             f"leaderboard.md and leaderboard.tex hold only the results of this run: {error.message}",
             err=True,
@@ -289,6 +287,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
 
 
 def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
+    """Print the cells of a plan, each with its state, then counts, device, precisions and what is not available."""
     n_todo = 0
     for cells in plan.groups.values():
         model = cells[0].model
@@ -308,16 +307,16 @@ def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
             if failure.hint:
                 display.say(f"         {failure.hint}")
     n_cells = len(plan.cells)
-    count = "1 cell" if n_cells == 1 else f"{n_cells} cells"
+    cells_in_all = "1 cell" if n_cells == 1 else f"{n_cells} cells"
     display.say(
-        f"{count}: {n_cells - n_todo} done, {n_todo} to do, {len(plan.failures)} cannot run"
+        f"{cells_in_all}: {n_cells - n_todo} done, {n_todo} to do, {len(plan.failures)} cannot run"
     )
     display.say("; ".join([f"device: {session.compute.planned_device}", *_precisions(plan)]))
     unavailable = [failure for failure in plan.failures if failure.lacks]
     if unavailable:
         place = "" if offline else " here (the run fetches them)"
         display.say(f"{len(unavailable)} cannot run, since these are not available{place}:")
-        for line in summary(lack for failure in unavailable for lack in failure.lacks):
+        for line in lines_on_lacks(lack for failure in unavailable for lack in failure.lacks):
             display.say(line)
 
 
@@ -329,7 +328,7 @@ def _precisions(plan: Plan) -> list[str]:
     tuning = set()
     for cell in plan.cells:
         for model in cell.model.with_members():
-            # Empty for a model that is not tuned.
+            # An untuned model has no precision of tuning.
             if model.precision:
                 tuning.add(model.precision)
     phrases = []

@@ -27,7 +27,7 @@ _FILES = (
     "$module/pets.tsv",
     "tests/test_plugin.py",
 )
-"""Files of the package; each has a template of its name."""
+"""Files of the package; each has a template of the same name in ``templates``."""
 
 
 @plugin_app.callback()
@@ -60,7 +60,7 @@ def new(name: _Name, output: _Output = Path()) -> None:
 
 
 def _write(name: str, parent: Path) -> Path:
-    """Write the package ``mirrorbench-<name>`` into a new folder of that name."""
+    """Write the package ``mirrorbench-<name>`` into a new folder of that name in ``parent``; return the folder."""
     from importlib.resources import files
     from string import Template
 

@@ -110,7 +110,7 @@ def tune(
     settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
     untuned = str(replace(as_spec(encoder), method="", params=()))
     if evaluate:
-        # Errors in the data are found before the tuning.
+        # A dry run finds errors in the data before the tuning.
         compare_on_own_data(evaluate, [untuned], dry_run=True, **settings)
     interrupted = f"Interrupted; nothing was written to {output}."
     with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
@@ -149,14 +149,16 @@ def tune(
 
 
 def _print_plan(job: TuningJob, session: Session) -> None:
+    """Print what would be tuned, whether it is in the cache, and where it would be computed."""
     line = f"{job.spec} seed {job.seed}: tune on {len(job.texts.train):,} lines"
     if session.folders.cache.model(job.model.key):
-        line += ", which is in the cache"
+        line += "; the tuned model is in the cache"
     display.say(line)
     display.say(f"device: {session.compute.planned_device}; tuned in {job.model.precision}")
 
 
 def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
+    """Print the measures and neighbours of held-out lines, if there are any, the duration, and the directory."""
     from mirrorbench.cli.progress import in_words
 
     rows = tuned.rows()
