@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 START_TRIES = 3
-"""Tries to start a cluster on this machine."""
+"""Maximum number of tries to start a cluster on this machine."""
 
 
 class RayError(MirrorbenchError):
@@ -56,24 +56,27 @@ def execute(job: Job) -> Iterator[CellOutcome]:
 
     on_gpu = job.context.settings.device == "cuda"
     options = job.known(address="", workers=0, cpus=1.0, gpus=float(on_gpu))
-    address, workers, cpus, gpus = (
-        options[name] for name in ("address", "workers", "cpus", "gpus")
-    )
+    address = str(options["address"])
+    workers = options["workers"]
+    cpus = options["cpus"]
+    gpus = options["gpus"]
     assert isinstance(workers, int)
     assert isinstance(cpus, float)
     assert isinstance(gpus, float)
     if min(workers, cpus, gpus) < 0:
         raise UsageError("the Ray executor takes no negative number of workers, cpus or gpus")
+    # Several tasks share a GPU.
     if 0 < gpus < 1:
         job = replace(job, context=replace(job.context, share=gpus))
     job.share()
-    ours = not ray.is_initialized()
-    if ours:
-        _connect(str(address), ceil((workers or 2) * max(1, cpus)))
+    is_connected_here = not ray.is_initialized()
+    if is_connected_here:
+        _connect(address, ceil((workers or 2) * max(1, cpus)))
     try:
         if not _fits(cpus, gpus):
             resources = f"{cpus:g} CPUs and {gpus:g} GPUs for a task"
-            if ours and not address:
+            # No node will join a cluster that was started for this run.
+            if is_connected_here and not address:
                 raise UsageError(
                     f"this machine does not have {resources}", "Ask for less: ray:gpus=0"
                 )
@@ -86,12 +89,12 @@ def execute(job: Job) -> Iterator[CellOutcome]:
         )
         yield from _results(job, task, workers)
     finally:
-        if ours:
+        if is_connected_here:
             ray.shutdown()
 
 
 def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """Compute a group in a task of Ray; end a process that lost the GPU, or it would get the next task of Ray."""
+    """Compute a group in a task of Ray; end the process if it lost its GPU, or Ray would give it the next task."""
     try:
         return compute(context, cells)
     except DeviceError as error:
@@ -100,7 +103,7 @@ def compute_or_leave(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
 
 
 def _fits(cpus: float, gpus: float) -> bool:
-    """Return whether a node of the cluster has the resources of a task; Ray would wait for one without a word."""
+    """Return whether a node of the cluster has the resources of a task; Ray would silently wait for such a node."""
     import ray
 
     for node in ray.nodes():  # type: ignore[no-untyped-call]
@@ -112,12 +115,16 @@ def _fits(cpus: float, gpus: float) -> bool:
 
 
 def _connect(address: str, cpus: int) -> None:
-    """Join the cluster at an address, or start one with ``cpus`` CPUs on this machine."""
+    """Join the cluster at an address or, if it is empty, start one with ``cpus`` CPUs on this machine.
+
+    Raises:
+        RayError: no cluster is found, or none could be started in ``START_TRIES``.
+    """
     import ray
 
-    # A busy machine may take longer than Ray waits for its own daemon.
+    # On a busy machine, Ray's daemon may take longer to start than Ray waits for it.
     tries = 1 if address else START_TRIES
-    for tries_left in reversed(range(tries)):
+    for number in range(1, tries + 1):
         try:
             if address:
                 _check_address(address)
@@ -130,9 +137,10 @@ def _connect(address: str, cpus: int) -> None:
                     logging_level="ERROR",
                 )
             return
-        except Exception as error:  # Ray raises a plain ``Exception`` if its daemon does not start
+        except Exception as error:
+            # Ray raises a plain ``Exception`` if its daemon does not start.
             ray.shutdown()
-            if not tries_left:
+            if number == tries:
                 raise RayError(
                     f"no Ray cluster at {address or 'this machine'}: {error}",
                     "Start one (ray start --head) and name it: --address HOST:6379, or auto.",
@@ -140,7 +148,7 @@ def _connect(address: str, cpus: int) -> None:
 
 
 def _check_address(address: str) -> None:
-    """Raise ``OSError`` if nothing listens at an address, which Ray itself would notice after minutes."""
+    """Raise ``OSError`` if nothing listens at an address; Ray itself would notice only after minutes."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdigit():
         socket.create_connection((host, int(port)), timeout=10).close()

@@ -40,38 +40,42 @@ class SlurmError(MirrorbenchError):
 
 @dataclass
 class _Part:
-    """The groups of one job."""
+    """The groups of cells that one Slurm job computes."""
 
     groups: tuple[CellGroup, ...]
-    job: Any = None
+    slurm_job: Any = None
+    """Submitit's object, once the part is submitted."""
     losses: int = 0
+    """How many of its jobs were lost."""
 
 
 def compute_all(context: WorkerContext, groups: Sequence[CellGroup]) -> list[GroupOutcome]:
-    """Compute groups in a job; a cancelled job returns its lease, or other runs would wait for it.
+    """Compute groups in a Slurm job; a cancelled job returns its lease, or other runs would wait for it.
 
-    A job that loses its GPU raises, which ends its process: it counts as lost.
+    A job that loses its GPU raises an error, which ends its process: it counts as lost.
     """
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # submitit ignores it
+    # Submitit ignores the signal; here it raises ``KeyboardInterrupt``.
+    handler_before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return [compute(context, cells) for cells in groups]
     finally:
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, handler_before)
 
 
 def device(asked: str, options: Mapping[str, Value]) -> str:
-    """Return the device of the jobs: a GPU if they request one; Slurm's nodes may have one that is not here."""
+    """Return the device of the jobs: a GPU if they request one, which this machine need not have on a Slurm cluster."""
     return worker_device(
         asked, options.get("gpus"), here=options.get("cluster", "slurm") != "slurm"
     )
 
 
 def execute(job: Job) -> Iterator[CellOutcome]:
-    """Compute a job as a Slurm array.
+    """Compute a run's job as an array of Slurm jobs.
 
-    Options: ``workers`` (most jobs at a time, 16), ``groups`` (number of groups of cells in a job, 1), ``partition``,
-    ``account``, ``minutes`` (of a job, 60), ``memory`` (GB, 16), ``cpus`` (4), ``gpus`` (1 for a CUDA device, else 0),
-    ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` in this process).
+    Options: ``workers`` (most Slurm jobs at a time, 16), ``groups`` (number of groups of cells in a Slurm job, 1),
+    ``partition``, ``account``, ``minutes`` (of a job, 60), ``memory`` (GB, 16), ``cpus`` (4), ``gpus`` (1 for a CUDA
+    device, else 0), ``cluster`` (``slurm``; ``local`` runs the jobs as processes of this machine, ``debug`` runs them
+    in this process).
     """
     on_gpu = job.context.settings.device == "cuda"
     options = job.known(
@@ -98,13 +102,14 @@ def execute(job: Job) -> Iterator[CellOutcome]:
                 "The least is 1.",
             )
     job.share()
-    size = int(options["groups"])
-    parts = [_Part(job.groups[start : start + size]) for start in range(0, len(job.groups), size)]
+    n_groups = int(options["groups"])
+    starts = range(0, len(job.groups), n_groups)
+    parts = [_Part(job.groups[start : start + n_groups]) for start in starts]
     yield from _Array(job, options, cluster).run(parts)
 
 
 class _Array:
-    """An array of jobs: submission, monitoring, cancellation."""
+    """Submits, monitors and cancels an array of Slurm jobs."""
 
     def __init__(self, job: Job, options: dict[str, Value], cluster: str) -> None:
         import submitit
@@ -133,19 +138,19 @@ class _Array:
         )
 
     def run(self, parts: list[_Part]) -> Iterator[CellOutcome]:
-        """Yield outcomes in the order of their arrival."""
+        """Yield outcomes in the order of their arrival; cancel what still runs if the caller stops early."""
         waiting = deque(parts)
         running: list[_Part] = []
         try:
             while waiting or running:
-                # Slurm itself holds back excess jobs; nothing would hold back processes of this machine.
+                # Slurm itself limits the jobs that run at a time; for processes of this machine, this loop does.
                 n_to_submit = len(waiting)
                 if self.executor.cluster != "slurm":
                     n_to_submit = min(n_to_submit, self.limit - len(running))
                 batch = [waiting.popleft() for _ in range(n_to_submit)]
                 self._submit(batch)
                 running += batch
-                finished = [part for part in running if part.job.done()]
+                finished = [part for part in running if part.slurm_job.done()]
                 for part in finished:
                     running.remove(part)
                     yield from self._gather(part, waiting)
@@ -157,12 +162,12 @@ class _Array:
     def _cancel(self, part: _Part) -> None:
         """Cancel the job of a part."""
         if self.executor.cluster != "local":
-            # Without a check, a job that Slurm no longer knows does not keep the others from being cancelled.
-            part.job.cancel(check=False)
+            # Unchecked, so that a job that Slurm no longer knows does not prevent the others from being cancelled.
+            part.slurm_job.cancel(check=False)
             return
         # The signal of submitit's own cancel() makes its controller print a traceback.
         with suppress(ProcessLookupError):
-            os.kill(int(part.job.job_id), signal.SIGTERM)
+            os.kill(int(part.slurm_job.job_id), signal.SIGTERM)
 
     def _submit(self, parts: Sequence[_Part]) -> None:
         """Submit a job for each part."""
@@ -173,32 +178,35 @@ class _Array:
         try:
             with interrupts_blocked(), self.executor.batch():
                 for part in parts:
-                    part.job = self.executor.submit(compute_all, self.job.context, part.groups)
-        # An unknown partition, more than an account may have, and the like.
+                    part.slurm_job = self.executor.submit(
+                        compute_all, self.job.context, part.groups
+                    )
         except submitit.core.utils.FailedJobError as error:
+            # Such as for an unknown partition, or more than an account may have.
             raise SlurmError(
                 f"Slurm does not take the jobs: {' '.join(str(error).split())[:300]}",
                 "Options follow the executor's name: --executor slurm:partition=gpu,account=me,gpus=1",
             ) from error
 
     def _gather(self, part: _Part, waiting: deque[_Part]) -> Iterator[CellOutcome]:
-        """Yield the outcomes of a finished job; a lost job waits again, or fails after the last try."""
+        """Yield the outcomes of a finished part; one whose job was lost waits again, or fails after the last try."""
         from submitit.core.utils import FailedJobError, UncompletedJobError
 
         try:
-            answers = part.job.result()
+            answers = part.slurm_job.result()
         except (UncompletedJobError, FailedJobError, OSError) as error:
             part.losses += 1
             reason = _reason(error)
             if part.losses <= RETRIES:
                 self.job.reporter.note(
-                    f"job {part.job.job_id} was lost ({reason[:200]}); it is submitted again"
+                    f"job {part.slurm_job.job_id} was lost ({reason[:200]}); it is submitted again"
                 )
                 waiting.append(part)
                 return
             loss = SlurmError(
-                f"{part.losses} jobs were lost at it, the last was {part.job.job_id}: {reason[:300]}",
-                f"Its output: {part.job.paths.stderr}",
+                f"{part.losses} jobs for these cells were lost, the last one, {part.slurm_job.job_id}: "
+                f"{reason[:300]}",
+                f"Its output: {part.slurm_job.paths.stderr}",
             )
             yield from failed(chain.from_iterable(part.groups), loss)
             return

@@ -34,7 +34,7 @@ DIFFERENT = 7
 BOUNDARIES = (500, 1000, 1500, 2000)
 """Steps after which the learning rate falls."""
 RATES = (1.0, 0.8, 0.6, 0.4, 0.2)
-"""Learning rates between the boundaries, over the first one (released code: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6)."""
+"""Learning rates between the boundaries, as shares of the first (released code: 1e-5, 8e-6, 6e-6, 4e-6, 2e-6)."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -60,9 +60,12 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair each text with itself, then with ``DIFFERENT`` other texts; ``released``: draw both sides of the latter.
+    """Pair each text with itself (label 0), then with ``DIFFERENT`` other texts.
 
-    Pairs of the same text have the label 0. A draw of the released code may hit the text itself.
+    Under the protocol ``released``, both texts of the latter pairs are drawn, and may be the same text.
+
+    Raises:
+        TuningError: the recipe has another loss, to which the pairs mean nothing.
     """
     if maker.recipe.loss != LOSS:
         raise TuningError(
@@ -70,16 +73,16 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
             f"Leave loss at {LOSS}.",
         )
     n = len(texts)
-    row = np.arange(n)[:, None]  # shape (n, 1)
+    index = np.arange(n)[:, None]  # shape (n, 1)
     if maker.protocol == "released":
         left, right = maker.rng.integers(n, size=(2, n, DIFFERENT))
     else:
-        left = row.repeat(DIFFERENT, axis=1)
+        left = index.repeat(DIFFERENT, axis=1)
         # A distance from 1 to n - 1, so that no text is paired with itself.
         distance = 1 + maker.rng.integers(n - 1, size=(n, DIFFERENT))
-        right = (row + distance) % n
-    first = [texts[index] for index in np.hstack([row, left]).ravel()]
-    second = [texts[index] for index in np.hstack([row, right]).ravel()]
+        right = (index + distance) % n
+    first = [texts[i] for i in np.hstack([index, left]).ravel()]
+    second = [texts[i] for i in np.hstack([index, right]).ravel()]
     groups = ["same", *["different"] * DIFFERENT] * n
     return replace(maker.pairs(first, second, groups), together=DIFFERENT + 1)
 
@@ -115,6 +118,6 @@ class ContrastiveTension(Objective):
         return {}
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Set the rate of the next step; a boundary itself has the rate before it, as in TensorFlow."""
+        """Set the learning rate of the next step; at a boundary itself it has not fallen yet, as in TensorFlow."""
         n_passed = sum(steps > boundary for boundary in BOUNDARIES)
         optimizer.param_groups[0]["lr"] = self.recipe.lr * RATES[n_passed]

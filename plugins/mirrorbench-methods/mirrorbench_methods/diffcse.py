@@ -48,7 +48,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 class Difference(Objective):
-    """The loss ``in-batch`` of projected vectors, and the cross-entropy of detecting replaced tokens, given them."""
+    """The loss ``in-batch`` of projected vectors, and the cross-entropy of detecting replaced tokens from them."""
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         from torch import nn
@@ -89,7 +89,7 @@ class Difference(Objective):
         return contrast + WEIGHT * detection / len(batch.ids.values)
 
     def filled(self, tokens: Tensor, real: Tensor) -> Tensor:
-        """Fill texts with the generator's likeliest tokens, after masking some; the first token stays."""
+        """Return texts in which some tokens were masked and predicted by the generator; the first token stays."""
         import torch
 
         tokenizer = self.transformer.tokenizer
@@ -106,7 +106,8 @@ class Difference(Objective):
 
         discriminator, _, detector = self.modules
         filled = self.filled(tokens, real)
-        self.vectors = vectors  # read by put_vectors, inside the discriminator
+        # ``put_vectors`` reads them, as a hook inside the discriminator.
+        self.vectors = vectors
         states = discriminator(input_ids=filled, attention_mask=real.long()).last_hidden_state
         is_replaced = (filled != tokens)[real].long()
         return cross_entropy(detector(states)[real].float(), is_replaced, reduction="sum")
@@ -137,16 +138,16 @@ def language_model(transformer: Transformer) -> Any:
 
     config = transformer.model.config
     # A vector takes the place of an embedding, so both have the same size.
+    has_embeddings = hasattr(transformer.model, "embeddings")
     embedding_size = getattr(config, "embedding_size", config.hidden_size)
-    takes_vectors = embedding_size == config.hidden_size and hasattr(
-        transformer.model, "embeddings"
-    )
+    takes_vectors = has_embeddings and embedding_size == config.hidden_size
     try:
         model, report = read_weights(
             transformer.path, "AutoModelForMaskedLM", output_loading_info=True
         )
         has_head = not report["missing_keys"]
-    except ValueError:  # no such model of this architecture
+    except ValueError:
+        # transformers has no masked language model of this architecture.
         has_head = False
     if not has_head or not takes_vectors:
         problem = f"diffcse fills masked tokens with the backbone, and {transformer.path.name} has no head that predicts them"

@@ -30,7 +30,7 @@ QUEUE = 2.5
 MOMENTUM = 0.995
 """Share of its own weights that the copy keeps in a step (from re-implementations of the paper)."""
 RELEASED_LIMIT = 10
-"""Number of repeated tokens that the released code does not reach."""
+"""The released code repeats fewer tokens than this."""
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -48,18 +48,19 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
-    """Repeat up to ``context.rate`` of the tokens of a text, or two of a short one (section 3.1); special ones stay.
+    """Repeat some tokens of a text, but no special ones (section 3.1); their number is drawn first, then the positions.
 
-    The number is drawn uniformly, then the positions. ``released``: fewer than ``RELEASED_LIMIT``, and than the rate
-    times the number of all tokens.
+    The largest number is a share ``context.rate`` of the tokens, but two for a short text. Under the protocol
+    ``released`` the share is of all tokens, special ones included, and the number stays below it and below
+    ``RELEASED_LIMIT``.
     """
     positions = [position for position, token in enumerate(ids) if token not in context.special_ids]
     if context.protocol == "released":
-        most = min(RELEASED_LIMIT, int(context.rate * len(ids))) - 1
+        largest = min(RELEASED_LIMIT, int(context.rate * len(ids))) - 1
     else:
-        most = max(2, int(context.rate * len(positions)))
-    most = max(0, min(most, len(positions)))
-    number = context.rng.integers(most + 1)
+        largest = max(2, int(context.rate * len(positions)))
+    largest = max(0, min(largest, len(positions)))
+    number = context.rng.integers(largest + 1)
     repeated = context.rng.choice(positions, number, replace=False) if number else []
     counts = np.where(np.isin(np.arange(len(ids)), repeated), 2, 1)
     return np.repeat(ids, counts).tolist()
@@ -71,11 +72,13 @@ class MomentumContrast(Objective):
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         super().__init__(transformer, recipe)
         self.slow = replace(transformer, model=copy.deepcopy(transformer.model).eval())
-        self.slow.traits = transformer.traits  # tried without the head
-        if recipe.rate("simcse_head"):  # one head for both (released code)
+        # Traits are found by trying the model, which works only without the head.
+        self.slow.traits = transformer.traits
+        # Both models share one head (released code).
+        if recipe.rate("simcse_head"):
             self.slow.model.simcse_head = transformer.model.simcse_head
         self.queue: list[Tensor] = []
-        self.last: Tensor | None = None
+        self.first_views: Tensor | None = None
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Average the cross-entropy over the first views."""
@@ -83,7 +86,7 @@ class MomentumContrast(Objective):
 
         from mirrorbench.training.losses import in_batch
 
-        self.last = self.read(self.slow, *batch.view(0), most)
+        self.first_views = self.read(self.slow, *batch.view(0), most)
         candidates = torch.cat([right, *self.queue])
         return in_batch(left, candidates, self.recipe.temperature, moved(batch.labels, left.device))
 
@@ -97,12 +100,13 @@ class MomentumContrast(Objective):
         self.queue = [vectors.to(self.transformer.device) for vectors in state["queue"]]
 
     def stepped(self, optimizer: torch.optim.Optimizer, steps: int) -> None:
-        """Put the first views into the queue, then move the copy towards the model."""
+        """Put the copy's vectors of the first views into the queue, then move the copy towards the model."""
         import torch
 
-        if self.last is not None:
+        if self.first_views is not None:
             size = round(QUEUE * self.recipe.batch_size)
-            self.queue = [torch.cat([*self.queue, self.last])[-size:]]
+            # A list of at most one tensor, so that an empty queue needs no shape.
+            self.queue = [torch.cat([*self.queue, self.first_views])[-size:]]
         slow_weights = self.slow.model.parameters()
         weights = self.transformer.model.parameters()
         with torch.no_grad():

@@ -53,7 +53,11 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
-    """Return the vector of the mask token, the last one of several; for prompts with {mask}."""
+    """Return the vector of the mask token of each text, of the last one if there are several.
+
+    Raises:
+        UsageError: a text has no mask token: its prompt lacks {mask}.
+    """
     import torch
 
     is_mask = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
@@ -101,6 +105,9 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
         transformer: the model.
         given: the template in which texts are tokenised.
         template: the template in which they are read.
+
+    Raises:
+        TuningError: the model takes no positions of tokens.
     """
     import inspect
 
@@ -121,26 +128,25 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
     class Denoising(Transformer):
         def forward(self, ids: Ragged, poolings: Any, *args: Any, **named: Any) -> list[Tensor]:
             # A row is special tokens, start of the given template, text, its end, special tokens.
-            n_first, n_last = self.special_tokens
+            n_leading, n_trailing = self.special_tokens
             rows = list(ids)
-            first = rows[0][:n_first]
-            last = rows[0][len(rows[0]) - n_last :]
-            start_of_text = n_first + len(given_start)
-            length_of_end = len(given_end) + n_last
+            leading = rows[0][:n_leading]
+            trailing = rows[0][len(rows[0]) - n_trailing :]
+            start_of_text = n_leading + len(given_start)
+            length_of_end = len(given_end) + n_trailing
             texts = [row[start_of_text : len(row) - length_of_end] for row in rows]
-            prompted = [
-                np.concatenate([first, template_start, text, template_end, last]) for text in texts
-            ]
+            template_before = np.concatenate([leading, template_start])
+            template_after = np.concatenate([template_end, trailing])
+            prompted = [np.concatenate([template_before, text, template_after]) for text in texts]
 
-            # The template alone has the positions that it has around a text, so it is read once for each length.
+            # The template alone has the positions that it has around a text, so it is read once for each length of a
+            # text: positions have the shape (lengths, tokens of the template).
             lengths, length_of_row = np.unique([len(text) for text in texts], return_inverse=True)
-            template_ids = np.concatenate([first, template_start, template_end, last])
+            template_ids = np.concatenate([template_before, template_after])
             places = np.arange(len(template_ids))
-            is_after_text = places >= n_first + len(template_start)
-            positions = places + lengths[:, None] * is_after_text
-            positions = positions + first_position(
-                lambda key: getattr(self.model.config, key, None)
-            )
+            is_after_text = places >= len(template_before)
+            start = first_position(lambda key: getattr(self.model.config, key, None))
+            positions = start + places + lengths[:, None] * is_after_text
             tokens = self._moved(np.tile(template_ids, (len(lengths), 1)))
             states = self._states(True, input_ids=tokens, position_ids=self._moved(positions))
             template_tokens = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)

@@ -59,7 +59,8 @@ class Head:
     and is removed after training. Any rate above 0 switches it on.
     """
 
-    packs = True  # one token at a time
+    packs = True
+    """It may be used on packed texts, since it maps one token at a time."""
 
     def configure(self, config: Any, rate: float) -> None:
         """Do nothing: the head is not part of the model's configuration."""
@@ -79,10 +80,10 @@ class Head:
 
 
 def _apply_head(model: Any, inputs: Any, output: Any) -> Any:
-    """Apply the head to the last layer, as a hook.
+    """Apply the head to the last layer, as a hook of the model.
 
     Raises:
-        TuningError: other layers are read, which have no head.
+        TuningError: the pooling reads other layers, which have no head.
     """
     if output.hidden_states is not None:
         raise TuningError(

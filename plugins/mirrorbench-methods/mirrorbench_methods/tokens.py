@@ -39,6 +39,6 @@ def sum_over_tokens(
         width = int(part.lengths.max())
         tokens = moved(torch.from_numpy(part.padded(width, pad_id or 0)), vectors.device)
         real = moved(torch.from_numpy(part.mask(width)), vectors.device)
-        # The rows of a portion follow each other.
+        # The rows of a portion are consecutive.
         total = total + compute(vectors[rows[0] : rows[-1] + 1], tokens, real)
     return total

@@ -64,7 +64,8 @@ class Reconstruction(Objective):
         """Average the cross-entropy over the tokens of the batch."""
         ids = batch.view(0)[0]
         pad_id = self.transformer.tokenizer.pad_token_id
-        n_predicted = len(ids.values) - len(ids)  # all but the first token of each text
+        # All tokens but the first of each text.
+        n_predicted = len(ids.values) - len(ids)
         return sum_over_tokens(self.summed_loss, right, ids, most, pad_id) / n_predicted
 
     def summed_loss(self, vectors: Tensor, tokens: Tensor, real: Tensor) -> Tensor:
@@ -74,7 +75,8 @@ class Reconstruction(Objective):
         decoded = self.modules[0](
             input_ids=tokens[:, :-1], encoder_hidden_states=vectors[:, None], use_cache=False
         )
-        targets = tokens.masked_fill(~real, -100)[:, 1:].flatten()  # -100 is left out
+        # The cross-entropy leaves out targets of -100.
+        targets = tokens.masked_fill(~real, -100)[:, 1:].flatten()
         return cross_entropy(decoded.logits.float().flatten(0, 1), targets, reduction="sum")
 
 
@@ -87,7 +89,8 @@ def tied_decoder(transformer: Transformer) -> Any:
     config.add_cross_attention = True
     try:
         decoder = read_weights(transformer.path, "AutoModelForCausalLM", config=config)
-    except ValueError:  # no such model of this architecture
+    except ValueError:
+        # transformers has no decoder of this architecture.
         decoder = None
     parameters = dict(decoder.base_model.named_parameters()) if decoder else {}
     if not any("cross" in name for name in parameters):

@@ -43,8 +43,8 @@ def run(
 ) -> None:
     """Evaluate an encoder with MTEB, whose own code loads the data and scores the vectors.
 
-    A name of mirrorbench's (`mteb-STS17-en-en`) is that one subset, in its test split. Results in the output folder
-    are not computed again.
+    A task of mirrorbench (`mteb-STS17-en-en`) stands for that one subset, in its test split. Results in the output
+    folder are not computed again.
 
     `mirrorbench mteb run roberta+mirror --tasks STSBenchmark,SICK-R,Banking77Classification`
     """
@@ -99,7 +99,7 @@ def export_results(
 
 
 def _task(name: str) -> Any:
-    """The task object of MTEB by its name in MTEB or in mirrorbench."""
+    """Return the task object of MTEB for a name of MTEB's or of mirrorbench's."""
     from mirrorbench_mteb.catalogue import catalogue
     from mirrorbench_mteb.tasks import get_task
 

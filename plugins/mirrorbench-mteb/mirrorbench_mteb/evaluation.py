@@ -13,11 +13,11 @@ from mirrorbench_mteb.tasks import load_data
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The result of MTEB on a task.
+    """The outcome of MTEB's evaluation of a task.
 
     Attributes:
-        scores: split, subset and main score.
-        failure: reason for missing scores, or "".
+        scores: split, subset and main score of each subset.
+        failure: why there are no scores; empty if there are.
     """
 
     scores: tuple[tuple[str, str, float], ...] = ()
@@ -25,7 +25,7 @@ class Evaluated:
 
 
 def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = False) -> Evaluated:
-    """Run MTEB's own evaluation of a task.
+    """Run MTEB's own evaluation of a task, and store its result file; an error is returned as ``failure``.
 
     Args:
         model: the encoder.

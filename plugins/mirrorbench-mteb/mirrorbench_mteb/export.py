@@ -48,7 +48,7 @@ SCORES = {
 
 @dataclass(frozen=True)
 class Exported:
-    """The written files, and the results that MTEB has no place for.
+    """The written files, and the results that were left out.
 
     Attributes:
         files: paths of the written files.
@@ -96,7 +96,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """Return the facts on an encoder that its results state."""
+    """Return the facts on an encoder that its results state; ``tasks`` are its results by MTEB's name of the task."""
     from mirrorbench_mteb.meta import Facts
 
     contaminated_tasks = []
@@ -125,9 +125,9 @@ def _misfit(entry: Entry | None, result: Result) -> str:
     if entry is None:
         return "MTEB has no such task"
     if result.limit:
-        return f"it is of a smoke run on the first {result.limit} items"
+        return f"it is from a smoke run on the first {result.limit} items"
     if result.computation != COMPUTATION:
-        return f"it is of computation {result.computation or 'unknown'}, not the current {COMPUTATION}: run it again"
+        return f"it is from computation {result.computation or 'unknown'}, not the current {COMPUTATION}: run it again"
     if any(result.metrics.get(metric) is None for metric in SCORES[entry.type].values()):
         return "its score is undefined"
     expected = _samples(entry)
@@ -160,10 +160,11 @@ def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
             row[their_name] = result.metrics[our_name]
         row["hf_subset"] = entry.subset
         row["languages"] = languages_of_subsets[entry.subset]
-        # The last of several results on a subset counts.
-        rows = scores.setdefault(entry.split, [])
-        rows[:] = [other for other in rows if other["hf_subset"] != entry.subset]
-        rows.append(row)
+        # Of several results on a subset, the last one is kept.
+        other_rows = [
+            other for other in scores.get(entry.split, []) if other["hf_subset"] != entry.subset
+        ]
+        scores[entry.split] = [*other_rows, row]
         seconds += result.seconds.get("encode", 0.0) + result.seconds.get("score", 0.0)
     results = [result for _, result in subsets]
     return TaskResult(
@@ -189,7 +190,7 @@ def _revision(results: list[Result]) -> str:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence mteb's warnings about a model that is on no hub."""
+    """Silence mteb's warnings about a model that is not on the hub."""
     logger = logging.getLogger("mteb")
     level = logger.level
     logger.setLevel(logging.ERROR)

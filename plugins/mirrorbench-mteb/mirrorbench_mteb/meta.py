@@ -211,8 +211,8 @@ def _folder(spec: EncoderSpec, language: str) -> Path | None:
     """Return the files of the backbone, or of a sentence-transformers model, if they are on this machine."""
     try:
         if spec.backbone == "sbert":
-            return sbert_directory(spec, True)
-        return backbones.locate(spec, language, True)
+            return sbert_directory(spec, offline=True)
+        return backbones.locate(spec, language, offline=True)
     except MirrorbenchError:
         return None
 
@@ -242,10 +242,10 @@ def _backbone(spec: EncoderSpec) -> str:
 
 def _hub_id(backbone: str, language: str) -> str:
     """Return the hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
-    listed = backbones.BACKBONES.get(backbone)
-    if listed is None:
+    entry = backbones.BACKBONES.get(backbone)
+    if entry is None:
         return backbone if "/" in backbone else ""
-    hub_id = listed.by_language.get(language, listed.hub_id)
+    hub_id = entry.by_language.get(language, entry.hub_id)
     return "" if hub_id == backbones.EMBEDDED else hub_id
 
 
@@ -273,11 +273,11 @@ def _cards(corpus: str) -> list[Card]:
 
 
 def _languages(origin: _Origin, language: str) -> list[str] | None:
-    """Return the languages of the corpus, or of a backbone with one language, or those in MTEB's description."""
+    """Return the languages of the corpus, or else of a monolingual backbone, or else those in MTEB's description."""
     codes = [code for card in origin.cards for code in card.languages]
-    listed = backbones.BACKBONES.get(origin.backbone)
-    if not codes and listed and listed.language != "multilingual":
-        codes = [language if listed.by_language else listed.language]
+    backbone = backbones.BACKBONES.get(origin.backbone)
+    if not codes and backbone and backbone.language != "multilingual":
+        codes = [language if backbone.by_language else backbone.language]
     languages = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
     if languages:
         return list(languages)
@@ -286,17 +286,16 @@ def _languages(origin: _Origin, language: str) -> list[str] | None:
 
 def _training_datasets(origin: _Origin, contaminated: Iterable[str]) -> set[str] | None:
     """Return MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
-    listed = backbones.BACKBONES.get(origin.backbone)
-    is_language_model = (
-        listed is not None and not listed.unnamed and origin.backbone not in ("sbert", "sapbert")
-    )
-    if is_language_model:
+    # A registered language model was trained on raw text, and on no task of MTEB.
+    backbone = backbones.BACKBONES.get(origin.backbone)
+    is_registered = backbone is not None and not backbone.unnamed
+    if is_registered and origin.backbone not in ("sbert", "sapbert"):
         datasets: set[str] | None = set()
     else:
         datasets = origin.entry.training_datasets if origin.entry else None
     if datasets is None:
         return None
-    # Texts of a corpus are known if it has a card, and is raw text or stated.
+    # The tasks of a corpus are known if it has a card, and is raw text or listed here.
     if origin.corpus and not (origin.cards and all(map(_has_known_texts, origin.cards))):
         return None
     datasets_of_corpus = [_TRAINED_ON.get(card.name, set()) for card in origin.cards]
@@ -309,9 +308,9 @@ def _has_known_texts(card: Card) -> bool:
 
 def _licence(origin: _Origin) -> str | None:
     """Return the backbone's licence, if MTEB has a name for it."""
-    listed = backbones.BACKBONES.get(origin.backbone)
-    # The licence of a short name is not that of its models of other languages.
-    name = origin.backbone if listed and listed.hub_id == origin.hub_id else ""
+    backbone = backbones.BACKBONES.get(origin.backbone)
+    # The licence of a short name does not apply to its models for other languages.
+    name = origin.backbone if backbone and backbone.hub_id == origin.hub_id else ""
     licence = licence_of(name, origin.folder)
     if not licence and origin.entry:
         licence = origin.entry.license
@@ -337,7 +336,7 @@ def _parameters(folder: Path | None) -> int | None:
         with safe_open(file, framework="numpy") as weights:
             for name in weights.keys():  # noqa: SIM118
                 tensor = weights.get_slice(name)
-                # Positions are stored as whole numbers, and are not parameters.
+                # Tensors of integers are positions, not parameters.
                 if "F" in tensor.get_dtype():
                     total += prod(tensor.get_shape())
     return total or None

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
 
 
 class _FromMteb:
-    """The mixin of MTEB's data, before the task's class in the list of bases."""
+    """A mixin that reads MTEB's data; it precedes the task's class in the list of bases.
+
+    Args:
+        entry: the entry of the catalogue.
+        source: returns MTEB's task object.
+    """
 
     def __init__(self, entry: Entry, source: Callable[[], Any]) -> None:
         super().__init__(  # type: ignore[call-arg]
@@ -53,7 +58,7 @@ class _FromMteb:
 
     @abstractmethod
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        """Return left texts, right texts and labels of a task's rows."""
+        """Return the left texts, the right texts and the judgements in a task's rows."""
 
 
 class MtebSimilarity(_FromMteb, PairSimilarity):
@@ -72,7 +77,7 @@ class MtebClassification(_FromMteb, PairClassification):
         self.main_metric = "ap"
 
     def _columns(self, task: Any, rows: Any) -> tuple[Sequence[Any], Sequence[Any], Sequence[Any]]:
-        # Older data sets are one row with a list in each column.
+        # An older data set has a single row, with a list in each column.
         table = rows[0] if len(rows) == 1 else rows
         left = table[task.input1_column_name]
         right = table[task.input2_column_name]
@@ -166,7 +171,7 @@ def load_data(task: Any, offline: bool) -> None:
     """
     metadata = task.metadata
     try:
-        with _hub(offline):
+        with _hub_access(offline):
             task.load_data()
     except Exception as error:  # mteb, datasets and the hub's client raise exceptions of any type
         reason = f"{type(error).__name__}: {' '.join(str(error).split())[:300]}"
@@ -181,8 +186,8 @@ def load_data(task: Any, offline: bool) -> None:
 
 
 @contextmanager
-def _hub(offline: bool) -> Iterator[None]:
-    """Open no socket to the hub if ``offline``; mteb passes no such argument on to the libraries."""
+def _hub_access(offline: bool) -> Iterator[None]:
+    """Keep the libraries inside from connecting to the hub if ``offline``, which mteb cannot tell them."""
     import datasets  # type: ignore[import-untyped]
     import huggingface_hub.constants as hub
 

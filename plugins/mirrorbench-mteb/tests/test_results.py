@@ -123,7 +123,9 @@ def test_exported_results_are_read_by_mteb(results: Path, tmp_path: Path) -> Non
 
 
 def test_incompatible_results_are_left_out_of_export(results: Path, tmp_path: Path) -> None:
-    earlier = f"it is of computation {COMPUTATION - 1}, not the current {COMPUTATION}: run it again"
+    earlier = (
+        f"it is from computation {COMPUTATION - 1}, not the current {COMPUTATION}: run it again"
+    )
     changes: list[tuple[int, dict[str, Any], str]] = [
         (249, {}, "it has 249 items, and MTEB's STS17 250"),
         (250, {"computation": COMPUTATION - 1}, earlier),
