@@ -31,7 +31,7 @@ _SETTINGS = tuple(SettingsFields.__annotations__)
 
 
 class FailureWarning(UserWarning):
-    """Some cells of a run failed; ``failures`` of what it returned has all of them."""
+    """Some cells of a run failed; the returned leaderboard lists them in ``failures``."""
 
 
 @checks_keywords(_SETTINGS)
@@ -139,7 +139,7 @@ def run(
 ) -> Leaderboard:
     """Train and evaluate encoders and store the results, as ``mirrorbench run`` does.
 
-    Results that ``output`` has already are not computed again. A cell that fails stops no other cell.
+    Results that are already in ``output`` are not computed again. A cell that fails stops no other cell.
 
     Args:
         encoders: specs, or labels of rows in ``output``: a list, or one string with commas. A bare backbone stands for
@@ -247,21 +247,22 @@ def evaluate(
     with ExitStack() as stack:
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
         requested: list[str | EncoderSpec | NamedEncoder] = []
-        for encoder, label in zip(encoders, names, strict=True):
-            if isinstance(encoder, str | EncoderSpec):
-                requested.append(encoder)
-            elif isinstance(encoder, Path):
-                requested.append(as_spec(encoder))
+        for one_encoder, name_of_object in zip(encoders, names, strict=True):
+            if isinstance(one_encoder, str | EncoderSpec):
+                requested.append(one_encoder)
+            elif isinstance(one_encoder, Path):
+                requested.append(as_spec(one_encoder))
             else:
-                model = _with_identity(encoder)
+                model = _with_identity(one_encoder)
                 # Nothing says when the vectors of such an object change, so none of them is cached.
                 if isinstance(model, _UncachedEncoder):
                     settings["cache"] = stack.enter_context(TemporaryDirectory())
-                requested.append(NamedEncoder(_distinct(_label(encoder, label), requested), model))
+                label = _distinct(_label(one_encoder, name_of_object), requested)
+                requested.append(NamedEncoder(label, model))
         session = _session(tasks, folder, settings, reporter)
-        paths = as_names(tasks)
-        if len(requested) > 1 and all(map(is_path_name, paths)):
-            return _with_warning(session.evaluate(requested, paths, margin=margin))
+        task_names = as_names(tasks)
+        if len(requested) > 1 and all(map(is_path_name, task_names)):
+            return _with_warning(session.evaluate(requested, task_names, margin=margin))
         plan = session.plan(requested, tasks, protocol=protocol)
         return _with_warning(session.execute(plan))
 
@@ -351,7 +352,11 @@ def _session(
     settings: SettingsFields,
     reporter: Reporter | None = None,
 ) -> Session:
-    """Make a session that computes in this process unless workers are named."""
+    """Make a session that computes in this process unless the settings have ``workers``.
+
+    Raises:
+        UsageError: no task is named.
+    """
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
     settings.setdefault("workers", 1)
@@ -359,7 +364,11 @@ def _session(
 
 
 def _with_warning(board: Leaderboard) -> Leaderboard:
-    """Warn of failures, which a notebook would not show otherwise, and let them name arguments."""
+    """Warn of failed cells, which a notebook would not show otherwise.
+
+    Returns:
+        The leaderboard, with failures that name arguments of Python instead of options of the command line.
+    """
     if not board.failures:
         return board
     failures = tuple(
@@ -381,7 +390,7 @@ def _with_warning(board: Leaderboard) -> Leaderboard:
 
 
 def _with_identity(encoder: Any) -> Any:
-    """Return an object as an encoder with a fingerprint; one without gets a random fingerprint for this call."""
+    """Return an object as an encoder with a fingerprint, a random one for this call if the object has none."""
     from uuid import uuid4
 
     from mirrorbench.models.encoder_systems import as_encoder
@@ -393,13 +402,14 @@ def _with_identity(encoder: Any) -> Any:
 
 
 def _label(encoder: Any, name: str) -> str:
-    """Return ``name``, or else the name that an object states, or that of its class."""
+    """Return ``name``, or else the name that an object states, or the name of its class."""
+    # What ``load`` returned has the spec as typed.
     label = name or getattr(encoder, "typed", "") or getattr(encoder, "name", "")
     return label if isinstance(label, str) and label else type(encoder).__name__
 
 
 def _distinct(label: str, requested: Sequence[object]) -> str:
-    """Return a label, with a number if another encoder has it."""
+    """Return a label, with a number if another encoder already has that label."""
     taken = set(map(str, requested))
     number = 1
     distinct = label
@@ -411,7 +421,7 @@ def _distinct(label: str, requested: Sequence[object]) -> str:
 
 @dataclass(frozen=True)
 class _UncachedEncoder:
-    """An encoder whose vectors nothing identifies, under a fingerprint that is used once."""
+    """An encoder without a fingerprint of its own, under one that is used for a single call."""
 
     encode: Any
     fingerprint: str

@@ -47,7 +47,7 @@ _SETTINGS = tuple(SettingsFields.__annotations__)
 
 
 class Session:
-    """Everything that mirrorbench does, with the settings, plugins and folders of one session.
+    """Everything that mirrorbench does, with one set of settings, plugins and folders.
 
     Args:
         results: the folder of results.
@@ -61,7 +61,7 @@ class Session:
         offline: open no network connection.
         deterministic: on a GPU, use only algorithms that repeat bit for bit.
         executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
-        workers: number of worker processes; by default none beside this process, or one for each GPU.
+        workers: number of worker processes; by default this process computes, or one process for each GPU.
         address: where the executor's cluster is.
 
     Attributes:
@@ -155,7 +155,7 @@ class Session:
                 corpus=str(corpus),
                 protocol=protocol,
                 baselines=baselines,
-                seeds=tuple(range(seeds or 0)),
+                seeds=tuple(range(seeds or 0)),  # empty: the grid's own
             )
         request = pipeline.make_request(
             encoders,
@@ -176,14 +176,18 @@ class Session:
     def _plan_of_grid(
         self, grid: str, encoders: Any, limit: int, fetch: bool, **overrides: Any
     ) -> Plan:
-        """Plan a grid: a registered one by its name, or a file by the ending of its name.
+        """Plan a grid: a registered one by its name, or a file, which is read by the reader for its ending.
 
         ``overrides`` replace the grid's own tasks, seeds, corpus, protocol and baselines where they are not empty.
+
+        Raises:
+            UnknownNameError: there is neither a grid nor a file of this name.
         """
         from mirrorbench.core.plugins import call
         from mirrorbench.pipeline import encoders_of
         from mirrorbench.runs.plan import Plan
 
+        # The registry holds grids by name, and readers of grid files by ending.
         grids = self.plugins.grids
         ending = Path(grid).suffix
         if grid in grids:
@@ -191,7 +195,8 @@ class Session:
         elif ending in grids and ending != ".yaml":
             entry = grids.entry(ending)
         elif Path(grid).expanduser().is_file():
-            entry = grids.entry(".yaml")  # a file without an ending of its own is YAML too
+            # A file whose ending has no reader is read as YAML too.
+            entry = grids.entry(".yaml")
         else:
             names = [name for name in grids.names() if not name.startswith(".")]
             raise unknown_name("grid or file", grid, names)
@@ -357,12 +362,11 @@ class Session:
             folders = [Path(folder) for folder in results]
         folders = folders or [self.folders.results.root]
         leaderboard = stored_leaderboard(folders, choice, self.plugins)
-        rows = leaderboard.table
         if sort:
-            rows = rows.sorted_by(sort)
+            leaderboard = replace(leaderboard, table=leaderboard.table.sorted_by(sort))
         if title:
-            rows = replace(rows, title=title)
-        return replace(leaderboard, table=rows)
+            leaderboard = replace(leaderboard, table=replace(leaderboard.table, title=title))
+        return leaderboard
 
     @checks_keywords()
     def compare(
@@ -382,7 +386,7 @@ class Session:
             first: spec or row label of an encoder that has results; a bare backbone stands for its untuned row.
             second: another encoder, or the same one in another folder.
             tasks: tasks and suites; by default all for which both have results.
-            results: the folder of both encoders, or that of the first and that of the second; by default the session's.
+            results: one folder for both encoders, or the first encoder's and the second's; by default the session's.
             protocol: use only results of this protocol; by default of any.
             allow_mixed: also compare results that were computed from different data or under different protocols.
             margin: also test whether the two are equal within this margin, in the unit of the score.
@@ -397,14 +401,18 @@ class Session:
         folders = [Path(folder) for folder in results] or [self.folders.results.root]
         if len(folders) > 2:
             raise UsageError(
-                f"results names {len(folders)} folders", "One of both, or two: A's, then B's."
+                f"results names {len(folders)} folders",
+                "Name one folder for both encoders, or A's folder and then B's.",
             )
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
         names = expand_tasks(as_names(tasks), plugins)
         if not names:
             names = tuple(dict.fromkeys(stored.result.task for stored in (*left, *right)))
-        folder = folders[0] if len(folders) == 1 else None
-        comparison = compare_encoders(left, right, names, plugins, allow_mixed, folder, margin)
+        common_folder = folders[0] if len(folders) == 1 else None
+        comparison = compare_encoders(
+            left, right, names, plugins, allow_mixed, common_folder, margin
+        )
+        # A bare backbone, for example, stands for its untuned row. Both encoders may be the same.
         notes = []
         for argument, results_of_side in ((first, left), (second, right)):
             result = results_of_side[0].result
@@ -533,7 +541,7 @@ class Session:
         keep: Sequence[str] = (),
         level: str = "",
     ) -> EncodedFile:
-        """Encode the texts of a file of any length; an interrupted call goes on where it was.
+        """Encode the texts of a file of any length; the same call resumes an interrupted one.
 
         Args:
             texts: a file with one text a line, or .json, .jsonl, .tsv, .csv, .parquet or .xlsx, also compressed as
@@ -622,7 +630,7 @@ def _objects(encoders: Any) -> dict[EncoderSpec, Encoder]:
 
 
 def _backbone_name(encoder: str | Path | EncoderSpec) -> str:
-    """Return the backbone that a spec names; empty for a label of a row, which is no spec."""
+    """Return the backbone that a spec names; empty for a row label, which is not a spec."""
     try:
         return as_spec(encoder).backbone
     except UsageError:
@@ -630,7 +638,7 @@ def _backbone_name(encoder: str | Path | EncoderSpec) -> str:
 
 
 def _checked_tuning_texts(texts: Any) -> list[Any]:
-    """Return texts, or pairs of texts, as a list."""
+    """Return texts, or pairs of texts, as a list; raise ``UsageError`` for anything else."""
     if isinstance(texts, list | tuple) and texts and isinstance(texts[0], list | tuple):
         return [tuple(as_text_list(pair, f"texts[{n}]")) for n, pair in enumerate(texts)]
     return as_text_list(texts)

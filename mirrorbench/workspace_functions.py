@@ -38,7 +38,7 @@ def execute_plan(space: Workspace, plan: Plan) -> Outcome:
 def load_encoder(
     space: Workspace, spec: EncoderSpec, level: str = "sentence"
 ) -> tuple[Encoder, EncoderSpec]:
-    """Load an encoder; return it and the spec of its row: ``runs.single_encoder.load_encoder``."""
+    """Load an encoder, and return it with the spec of its row: ``runs.single_encoder.load_encoder``."""
     return single_encoder.load_encoder(
         spec,
         level,
@@ -50,7 +50,7 @@ def load_encoder(
 
 
 class Planner:
-    """Makes plans for grids, of one request at a time; ``runs.plan.merged`` joins them."""
+    """Plans the requests of a grid one at a time; ``runs.plan.merged`` joins the plans."""
 
     def __init__(self, workspace: Workspace, fetch: bool = True) -> None:
         self._maker = PlanMaker(

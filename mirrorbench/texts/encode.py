@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import Reporter
 
 ROWS_PER_CHUNK = 2048
-"""Inputs of a chunk, and the most that an interrupted run encodes again."""
+"""Number of inputs in a chunk, which is also the largest number that an interrupted run encodes again."""
 WriteChunk = Callable[[list[Line], Array], None]
 """Writes inputs and their vectors, shape (len(inputs), d)."""
 
@@ -56,7 +56,7 @@ class EncodedFile:
 
     Attributes:
         rows: number of inputs.
-        before: number of inputs that an interrupted run had encoded.
+        before: how many of these an interrupted run had encoded.
         dimensions: number of dimensions of a vector.
         truncation: counts of inputs that were longer than the encoder reads; ``None`` for an encoder without a limit.
     """
@@ -91,10 +91,12 @@ def encode_texts(
     if isinstance(output, Path):
         check_vector_file(output)
     if keep and (not isinstance(output, Path) or output.suffix == ".npy"):
-        raise UsageError("--keep: columns are kept in .parquet", "Add --output FILE.parquet.")
+        problem = "--keep: only a .parquet file can hold columns beside the vectors"
+        raise UsageError(problem, "Add --output FILE.parquet.")
     kept = KeptColumns(source, keep) if keep else None
     lines = read_inputs(source, column, in_context, spans, reporter.note, keep)
 
+    # The encoder is loaded only once the output is known to be writable.
     def open_encoder() -> Encoder:
         level_of_recipe = "wic" if in_context else level or "sentence"
         encoder, _ = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
@@ -109,7 +111,8 @@ def encode_texts(
 
     def write(chunk: list[Line], vectors: Array) -> None:
         for vector in vectors:
-            numbers = ",".join(map(str, vector))  # the shortest text of each float32 that is exact
+            # ``str`` returns the shortest text from which the same float32 is read.
+            numbers = ",".join(map(str, vector))
             output.write(f"[{numbers}]\n")
 
     encoded = _encode_chunks(source, lines, open_encoder(), write, None, advance)
@@ -125,7 +128,7 @@ def _note_truncation(encoded: EncodedFile, source: str, reporter: Reporter) -> N
 
 
 def check_vector_file(output: Path) -> None:
-    """Raise ``UsageError`` for a file of vectors with an unknown ending, without pyarrow, or that exists."""
+    """Raise ``UsageError`` for an output that exists, has an unknown ending, or needs pyarrow, which is missing."""
     if output.suffix not in _WRITERS:
         hint = "Endings: .npy (NumPy), .parquet. Without --output: JSON lines on standard output."
         raise UsageError(f"--output {output}: unknown ending", hint)
@@ -162,12 +165,12 @@ def encode_file(
             "pooling": str(getattr(encoder, "pooling", "")),
             "precision": str(getattr(encoder, "precision", "")),
         }
-        chunks = workplace / "chunks"
+        chunks_folder = workplace / "chunks"
         for remnant_of_killed_run in workplace.glob(f"{TEMPORARY}*"):
             remnant_of_killed_run.unlink()
         with writing(complete, output) as file, _WRITERS[output.suffix](file, kept) as write:
-            store = chunks / digest(identity)
-            encoded = _encode_chunks(source, lines, encoder, write, store, advance)
+            cache_folder = chunks_folder / digest(identity)
+            encoded = _encode_chunks(source, lines, encoder, write, cache_folder, advance)
             if not encoded.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
         check_vector_file(output)  # a file that appeared meanwhile is not replaced
@@ -176,7 +179,7 @@ def encode_file(
             sync_folder(output.parent)
         except OSError as error:
             raise unwritable(f"Cannot write {output}", error, "name another output") from error
-        shutil.rmtree(chunks, ignore_errors=True)
+        shutil.rmtree(chunks_folder, ignore_errors=True)
     return encoded
 
 
@@ -185,10 +188,13 @@ def _encode_chunks(
     lines: Iterable[Line],
     encoder: Encoder,
     write: WriteChunk,
-    store: Path | None,
+    cache_folder: Path | None,
     advance: Callable[[int], None],
 ) -> EncodedFile:
-    """Encode and write a stream of inputs; ``store`` is a folder with an embedding cache for each chunk."""
+    """Encode and write a stream of inputs, and count them.
+
+    ``cache_folder`` holds an embedding cache for each chunk; ``None`` for an output that cannot be resumed.
+    """
     rows = 0
     rows_before = 0
     dimensions = 0
@@ -196,14 +202,15 @@ def _encode_chunks(
     for number, lines_of_chunk in enumerate(_chunks(_checked(source, lines, encoder))):
         inputs = [line.input for line in lines_of_chunk]
         distinct = list(dict.fromkeys(inputs))
-        cache = EmbeddingCache(store / f"{number:08}") if store else None
+        cache = EmbeddingCache(cache_folder / f"{number:08}") if cache_folder else None
         if cache and not cache.missing(distinct):
             vectors = cache.get(distinct)
             rows_before += len(inputs)
         else:
+            # An incomplete chunk is encoded again as a whole: the last digits of a vector may depend on the other
+            # texts of its batch.
             with _naming_lines(source, lines_of_chunk):
                 vectors = encode_checked(encoder, distinct, "the encoder")
-            # Only whole chunks: the last digits of a vector may depend on the other texts of its batch.
             if cache:
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
@@ -212,8 +219,8 @@ def _encode_chunks(
             raise UsageError(
                 f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
             )
-        positions = {item: row for row, item in enumerate(distinct)}
-        write(lines_of_chunk, vectors[[positions[item] for item in inputs]])
+        rows_of_inputs = {text_input: row for row, text_input in enumerate(distinct)}
+        write(lines_of_chunk, vectors[[rows_of_inputs[text_input] for text_input in inputs]])
         rows += len(inputs)
         dimensions = vectors.shape[1]
         advance(len(inputs))
@@ -221,14 +228,18 @@ def _encode_chunks(
 
 
 def _chunks(lines: Iterable[Line]) -> Iterator[list[Line]]:
-    """Yield a stream of inputs in chunks."""
+    """Yield the inputs of a stream in lists of ``ROWS_PER_CHUNK``."""
     stream = iter(lines)
     while chunk := list(islice(stream, ROWS_PER_CHUNK)):
         yield chunk
 
 
 def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[Line]:
-    """Return a stream of inputs; an encoder that refuses some texts checks all of them before the first is encoded."""
+    """Return the inputs of a stream, if necessary after checking all of them.
+
+    They are checked, and held in memory, for an encoder that refuses some texts: the error comes before the first text
+    is encoded.
+    """
     if not getattr(encoder, "refuses_texts", False):
         return lines
     lines = list(lines)
@@ -239,21 +250,22 @@ def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[L
 
 @contextmanager
 def _naming_lines(source: str, lines: Sequence[Line]) -> Iterator[None]:
-    """Add the number of the line to the error on a text that the encoder cannot read."""
+    """Add the number of the line to an error about a text that the encoder cannot read."""
     try:
         yield
     except UnreadableTextError as error:
         for line in lines:
             if line.input.text == error.text:
                 raise error.at(f"{source}, line {line.number}") from error
-        raise  # the encoder of a plugin changed the text
+        # The encoder of a plugin changed the text, so its line is unknown.
+        raise
 
 
 @contextmanager
 def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """Write vectors into a ``.npy`` file of float32, shape (n, d), which has no columns.
+    """Write vectors into a ``.npy`` file of float32, shape (n, d); the format has no columns to ``keep``.
 
-    The header leaves room for any n; it is written again at the end.
+    The header has room for any n; it is written again at the end, when n is known.
     """
     rows = 0
     dimensions = 0
@@ -277,7 +289,10 @@ def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
 
 @contextmanager
 def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """Write a Parquet table: kept columns, texts, targets if there are any, and vectors; a row group for each chunk."""
+    """Write a Parquet table, a row group for each chunk: kept columns, texts, targets if there are any, and vectors.
+
+    Texts are left out under ``NO_TEXTS``.
+    """
     parquet, arrow = pyarrow()
     writer = None
 

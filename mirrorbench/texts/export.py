@@ -75,11 +75,12 @@ _FILES = (
     "word_shape.json",
     "word_pronunciation.json",
 )
+# Pattern of the folders of modules.
 _FOLDERS = "[0-9]*_*"
 _MOST_NAMED = 3
-"""The largest number of a user's files that a message names."""
+"""Maximum number of foreign files that a message names."""
 
-# The flags of sentence-transformers' Pooling, of all versions.
+# The flag of sentence-transformers' Pooling for each pooling, without its prefix; all versions have them.
 _FLAGS = {
     "cls": "cls_token",
     "mean": "mean_tokens",
@@ -99,19 +100,19 @@ _ENCODER_OF_DECODER_MODEL = {
 
 
 def check_exportable(
-    spec: EncoderSpec, pooling: Pooling, *, half: bool, cuts_at_left: bool
+    spec: EncoderSpec, pooling: Pooling, *, has_decoder: bool, cuts_at_left: bool
 ) -> None:
     """Raise ``UsageError`` where other libraries cannot compute this pooling.
 
     Args:
         spec: the encoder, for messages.
         pooling: its pooling.
-        half: whether the model is the encoder of a model with a decoder, and is saved with it.
+        has_decoder: whether the model is the encoder of an encoder-decoder, and is saved with its decoder.
         cuts_at_left: whether the tokenizer keeps the end of a long text.
     """
-    if half and pooling.layers != "-1:":
+    if has_decoder and pooling.layers != "-1:":
         raise UsageError(
-            "of a model with a decoder sentence-transformers reads the last layer only, "
+            "sentence-transformers reads only the last layer of a model with a decoder, "
             f"so layers={pooling.layers} cannot be exported",
             f"Write {spec.with_params(layers='-1:')}",
         )
@@ -125,7 +126,7 @@ def check_exportable(
             "Leave the prompt out (prompt=).",
         )
     if pooling.mode not in _FLAGS:
-        reason = "is none of sentence-transformers'"
+        reason = "is not one of sentence-transformers'"
         if pooling.mode == "mean-padded":
             reason = "averages over padding too"
         raise UsageError(
@@ -135,14 +136,17 @@ def check_exportable(
 
 
 def check_output(output: Path, force: bool) -> None:
-    """Raise ``UsageError`` where ``output`` must not be written: it is not an encoder, or ``force`` is not given."""
+    """Raise ``UsageError`` unless ``output`` is new, an empty directory or, with ``force``, an encoder's directory."""
     if output.is_symlink() or (output.exists() and not output.is_dir()):
         raise UsageError(
             f"{output} is a file, link or device; an encoder is a directory",
             "Name another --output.",
         )
     if not is_text(os.path.abspath(output)):
-        problem = f"{os.path.abspath(output)} is no {sys.getfilesystemencoding()}, and models have no such names"
+        encoding = sys.getfilesystemencoding()
+        problem = (
+            f"{os.path.abspath(output)} is not valid {encoding}, as the path of a model must be"
+        )
         raise UsageError(
             problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8."
         )
@@ -168,7 +172,7 @@ def check_output(output: Path, force: bool) -> None:
             names += f" and {len(foreign) - _MOST_NAMED} more"
         raise UsageError(
             f"{output} holds files that are not part of an encoder ({names}); it is left alone",
-            "Move that elsewhere, or name another --output.",
+            "Move them elsewhere, or name another --output.",
         )
     if not force:
         raise UsageError(
@@ -188,7 +192,7 @@ def _foreign_paths(folder: Path) -> list[str]:
         foreign_files = [name for name in files if not _is_file_of_encoder(name)]
         for name in (*foreign_folders, *foreign_files):
             paths.append(os.path.relpath(Path(parent, name), folder))
-        # A foreign folder is named; what is in it is not.
+        # ``os.walk`` does not enter the folders removed here: a foreign folder is named, but not what is in it.
         folders[:] = sorted(set(folders) - set(foreign_folders))
     return sorted(paths)
 
@@ -205,18 +209,22 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
     """
     with beside(output) as workplace:
         try:
-            _settle(workplace, output)
+            _clean_up(workplace, output)
             check_output(output, force)
             yield workplace
         finally:
-            _settle(workplace, output)
+            _clean_up(workplace, output)
 
 
-def _settle(workplace: Path, output: Path) -> None:
-    """Put back an encoder that was put aside and not replaced, and remove incomplete ones."""
+def _clean_up(workplace: Path, output: Path) -> None:
+    """Put back an encoder that was put aside and not replaced, and remove what else is in the ``workplace``.
+
+    Raises:
+        StorageError: there is something else at ``output`` by now.
+    """
     new = workplace / "new"
     old = workplace / PUT_ASIDE
-    # Both are there if a process ended between the two renames.
+    # Both exist if a process ended between the two renames of ``replacing``.
     if old.is_dir() and new.is_dir():
         try:
             os.replace(old, output)
@@ -229,15 +237,22 @@ def _settle(workplace: Path, output: Path) -> None:
 
 @contextmanager
 def replacing(output: Path, workplace: Path, force: bool) -> Iterator[Path]:
-    """Yield a new folder in the ``workplace`` of ``claiming``, which becomes ``output`` on success."""
+    """Yield a new folder in the ``workplace`` of ``claiming``, which becomes ``output`` on success.
+
+    Raises:
+        UsageError: ``output`` must not be replaced (``check_output``).
+        StorageError: a file or folder cannot be written.
+    """
     from safetensors import SafetensorError
 
     new = workplace / "new"
     try:
         new.mkdir()
         yield new
-        sync_tree(new)  # before the rename: a power cut must not leave empty files
-        check_output(output, force)  # a folder that appeared meanwhile is not replaced
+        # Before the rename, so that a power cut leaves no empty files.
+        sync_tree(new)
+        # A folder that appeared meanwhile is not replaced.
+        check_output(output, force)
         if output.is_dir():
             os.replace(output, workplace / PUT_ASIDE)
         os.replace(new, output)
@@ -281,16 +296,16 @@ def write_encoder(
     }
     modules = [_module_entry(0, "Transformer", "")]
     for number, module in enumerate(_modules(transformer, pooling, post), start=1):
-        path = f"{number}_{module.name}"
-        modules.append(_module_entry(number, module.name, path))
-        files[f"{path}/config.json"] = module.settings
-        (folder / path).mkdir()
+        module_folder = f"{number}_{module.name}"
+        modules.append(_module_entry(number, module.name, module_folder))
+        files[f"{module_folder}/config.json"] = module.settings
+        (folder / module_folder).mkdir()
         if module.weights:
-            save_file(module.weights, folder / path / "model.safetensors")
+            save_file(module.weights, folder / module_folder / "model.safetensors")
     files["modules.json"] = modules
-    for file, content in files.items():
+    for path, content in files.items():
         text = json.dumps(content, indent=2, ensure_ascii=False)
-        (folder / file).write_text(f"{text}\n", encoding="utf-8")
+        (folder / path).write_text(f"{text}\n", encoding="utf-8")
 
 
 def _module_entry(number: int, name: str, path: str) -> dict[str, Any]:
@@ -312,17 +327,18 @@ def _transformer_files(
     if transformer.needs_decoder:
         settings |= _ENCODER_OF_DECODER_MODEL
     # sentence-transformers averages lower layers only if the model returns them.
-    returns_layers = {"output_hidden_states": True} if pooling.layers != "-1:" else {}
+    layer_option = {"output_hidden_states": True} if pooling.layers != "-1:" else {}
     if config_name == ADAPTER:
-        config |= named_base(base)
-        if returns_layers:
-            settings["config_args"] = returns_layers  # the configuration is the backbone's
+        config |= base_reference(base)
+        # The model's configuration is that of the backbone, so the option is passed when the model is opened.
+        if layer_option:
+            settings["config_args"] = layer_option
     else:
         # T5Gemma's encoder has a configuration of its own.
         for part in (config, config.get("encoder")):
             if isinstance(part, dict):
                 part.pop("output_hidden_states", None)
-                part |= returns_layers
+                part |= layer_option
     return {
         config_name: config,
         "tokenizer_config.json": {**tokenizer, "model_max_length": length, "padding_side": "right"},
@@ -339,10 +355,10 @@ def kept_length(transformer: Transformer, pooling: Pooling) -> int:
     return min(length, transformer.positions or length)
 
 
-def named_base(base: Path) -> dict[str, Any]:
-    """Return how an adapter names its backbone: by hub id and commit if it came from the hub, else by its folder."""
+def base_reference(base: Path) -> dict[str, Any]:
+    """Return the entries by which an adapter names its backbone: hub id and commit if it has them, else its folder."""
     parts = base.parts[-3:]
-    # The hub's cache is models--OWNER--NAME/snapshots/COMMIT.
+    # In the hub's cache, the folder is models--OWNER--NAME/snapshots/COMMIT.
     if len(parts) == 3 and parts[0].startswith("models--") and parts[1] == "snapshots":
         hub_id = "/".join(parts[0].split("--")[1:])
         return {"base_model_name_or_path": hub_id, "revision": parts[2]}
@@ -383,7 +399,7 @@ def _modules(transformer: Transformer, pooling: Pooling, post: Affine | None) ->
 
 
 def _layer_pooling(transformer: Transformer, pooling: Pooling) -> _Module:
-    """Return the mean over a slice of the layers, as weights of 1 and 0."""
+    """Return the module that averages a slice of the layers: their weights are 1, and those of other layers 0."""
     import torch
 
     weights = torch.zeros(transformer.layers + 1)
@@ -397,7 +413,7 @@ def _layer_pooling(transformer: Transformer, pooling: Pooling) -> _Module:
 
 
 def _word_weights(tokenizer: Any) -> _Module:
-    """Return weights of tokens: 0 for special tokens and those of nothing but spaces, and 1 for all others."""
+    """Return the module that weights tokens: 0 for special tokens and tokens of white space, and 1 for all others."""
     import torch
 
     ignored = {
@@ -409,6 +425,7 @@ def _word_weights(tokenizer: Any) -> _Module:
     }
     decoded = tokenizer.batch_decode([[token] for token in range(len(tokenizer))])
     ignored |= {token for token, text in enumerate(decoded) if text.isspace()}
+    # The id of a special token that the tokenizer lacks is None.
     ids = sorted(ignored - {None})
     vocabulary: list[str] = tokenizer.convert_ids_to_tokens(range(len(tokenizer)))
     weights = torch.ones(len(tokenizer), 1)

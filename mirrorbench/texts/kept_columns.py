@@ -17,9 +17,9 @@ from mirrorbench.data.readers.parquet import pyarrow
 from mirrorbench.data.readers.rows import format_of, read_rows
 
 WRITTEN = ("text", "target", "vector")
-"""Columns that a file of vectors has anyway."""
-_ROWS = 8192
-"""Rows of which the types are read at once."""
+"""Columns that every file of vectors has."""
+_ROWS_AT_ONCE = 8192
+"""Number of rows whose types are found together."""
 
 
 class KeptColumns:
@@ -40,10 +40,10 @@ class KeptColumns:
     def __init__(self, source: str, names: Sequence[str]) -> None:
         path = Path(source).expanduser()
         if source == STDIN or (exists(path) and not is_rereadable(path)):
-            raise UsageError(f"--keep: columns of {source} are not kept", "Name a file.")
+            raise UsageError(f"--keep: {source} cannot be read twice", "Name a file.")
         for name in names:
             if name in WRITTEN:
-                problem = f"--keep {shown(name)}: the output has a column of its own of this name"
+                problem = f"--keep {shown(name)}: the output already has a column of this name"
                 raise UsageError(problem, "Rename the column in the file.")
             if list(names).count(name) > 1:
                 raise UsageError(f"--keep names the column {shown(name)} twice", "Name it once.")
@@ -55,28 +55,29 @@ class KeptColumns:
         """Return Arrow's type of each column; ``None`` where values have no common type and are written as texts."""
         parquet, arrow = pyarrow()
         rows = read_rows(self._source, self._names, named=True)
-        first = list(islice(rows, 1))  # raises for a column that the file does not have
+        # Reading a row raises an error for a column that the file does not have.
+        first_row = list(islice(rows, 1))
         if format_of(self._source) == "parquet":
             schema = parquet.read_schema(Path(self._source).expanduser())
             return [schema.field(name).type for name in self._names]
         types: list[Any] = [arrow.null() for _ in self._names]
-        part = [*first, *islice(rows, _ROWS)]
-        while part:
+        numbered_rows = [*first_row, *islice(rows, _ROWS_AT_ONCE)]
+        while numbered_rows:
             for index, column_type in enumerate(types):
                 if column_type is not None:
-                    values = [row[index] for _, row in part]
+                    values = [row[index] for _, row in numbered_rows]
                     types[index] = _common_type(column_type, values)
-            part = list(islice(rows, _ROWS))
+            numbered_rows = list(islice(rows, _ROWS_AT_ONCE))
         for index, column_type in enumerate(types):
             if column_type is not None and not _is_writable(column_type):
                 types[index] = None
         return types
 
     def arrays(self, rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
-        """Return an array of each column for some rows of values.
+        """Return the values of some rows as an array for each column, by name.
 
         Raises:
-            DataFormatError: a value is not of the type of its column: the file changed since they were read.
+            DataFormatError: a value is not of the type of its column: the file has changed since the types were read.
         """
         _, arrow = pyarrow()
         arrays = {}
@@ -90,7 +91,7 @@ class KeptColumns:
 
 
 def _common_type(column_type: Any, values: list[Any]) -> Any:
-    """Return a type for these values and those of ``column_type``; ``None`` if there is none."""
+    """Return a type for both ``values`` and values of ``column_type``; ``None`` if there is none."""
     _, arrow = pyarrow()
     schemas = [arrow.schema([("column", column_type)])]
     try:
@@ -101,7 +102,7 @@ def _common_type(column_type: Any, values: list[Any]) -> Any:
 
 
 def _is_writable(column_type: Any) -> bool:
-    """Return whether Parquet can hold a type; it has no objects without members."""
+    """Return whether Parquet can hold a type; it cannot hold objects without members."""
     parquet, arrow = pyarrow()
     table = arrow.schema([("column", column_type)]).empty_table()
     try:
@@ -112,6 +113,7 @@ def _is_writable(column_type: Any) -> bool:
 
 
 def _array(values: list[Any], column_type: Any) -> Any:
+    """Return values as an array of a type, or as texts if ``column_type`` is ``None``."""
     _, arrow = pyarrow()
     if column_type is None:
         return arrow.array([_as_text(value) for value in values], arrow.string())

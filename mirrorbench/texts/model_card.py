@@ -12,7 +12,7 @@ from mirrorbench.models.adapters import is_adapted
 from mirrorbench.models.backbones import BACKBONES, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers, prefix
 from mirrorbench.models.transformations import split_post
-from mirrorbench.texts.export import kept_length, named_base
+from mirrorbench.texts.export import base_reference, kept_length
 from mirrorbench.training.held_out import MEASURES
 from mirrorbench.training.recipes import Recipe
 
@@ -82,15 +82,23 @@ class TunedEncoder:
 def write_card(
     folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer
 ) -> None:
-    """Write ``README.md``, which quotes none of the user's texts; ``backbone`` is a local folder or ``None``."""
+    """Write ``README.md``, which quotes none of the user's texts.
+
+    Args:
+        folder: the directory of the encoder, with its weights already in it.
+        tuned: the report.
+        backbone: the folder of the backbone; ``None`` if unknown.
+        transformer: the tuned model.
+    """
     from jinja2 import Environment, StrictUndefined
 
     layers = parse_layers(tuned.pooling.layers)
-    first = "" if layers.start is None else layers.start
-    end = "" if layers.stop is None else layers.stop
+    first_layer = "" if layers.start is None else layers.start
+    end_layer = "" if layers.stop is None else layers.stop
     opener = "AutoModel"
     model_class = type(transformer.model).__name__
-    if model_class.endswith("EncoderModel"):  # AutoModel would also open a decoder
+    # AutoModel would also open the decoder.
+    if model_class.endswith("EncoderModel"):
         opener = model_class
     adapter = ""
     if backbone and is_adapted(transformer.adaptable_model):
@@ -116,13 +124,13 @@ def write_card(
         post=str(transformation),
         dense=dense_folders[0] if dense_folders else "",
         adapter=adapter,
-        layers=f"{first}:{end}",
+        layers=f"{first_layer}:{end_layer}",
     )
     (folder / "README.md").write_text(text, encoding="utf-8")
 
 
 def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
-    """Return the card's metadata as YAML."""
+    """Return the card's metadata as YAML, with the measures after the tuning."""
     from huggingface_hub import EvalResult, ModelCardData
 
     name = tuned.spec.backbone
@@ -161,7 +169,7 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
 
 
 def licence_of(name: str, backbone: Path | None) -> str | None:
-    """Return the licence of a backbone, by its short name or from the card in its folder; ``None`` if unknown."""
+    """Return the licence of a backbone, by its short name or else from the card in its folder; ``None`` if unknown."""
     from huggingface_hub import ModelCard
 
     if name in BACKBONES and BACKBONES[name].licence:

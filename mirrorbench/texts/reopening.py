@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mirrorbench.models.transformer_encoder import TransformerEncoder
 
 _MOST_CHARACTERS = 10_000
+"""Length at which a text of the sample is cut."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ class Sample:
 
     @classmethod
     def of(cls, encoder: TransformerEncoder, post: Affine | None, lines: Sequence[str]) -> Sample:
-        """Encode a line of middle length, the longest line, and all lines as one text, which the encoder cuts."""
+        """Encode three texts: a line of middle length, the longest line, and all lines as one text, which is cut."""
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         transformer = encoder.transformer
@@ -70,9 +71,9 @@ class Sample:
         if post:
             # A transformation multiplies rounding errors.
             largest_factor = float(np.linalg.norm(post.matrix, 2))
-            tolerance = rounding_error * _length(vectors) * largest_factor
+            tolerance = rounding_error * _largest_length(vectors) * largest_factor
             vectors = post.apply(vectors)
-        tolerance += relative_tolerance * _length(vectors)
+        tolerance += relative_tolerance * _largest_length(vectors)
         return cls(
             texts,
             vectors,
@@ -103,14 +104,14 @@ class Sample:
                 )
 
     def _difference(self, vectors: Array) -> str:
-        """Describe how the vectors of a library differ from those of the sample; empty where they do not."""
+        """Describe how the vectors of a library differ from those of the sample; empty if they do not."""
         if vectors.shape != self.vectors.shape:
             return f"reads vectors of shape {vectors.shape} from it, not {self.vectors.shape}"
-        distance = _length(vectors - self.vectors)
+        distance = _largest_length(vectors - self.vectors)
         if distance <= self.tolerance:
             return ""
-        length = _length(vectors)
-        return f"reads other vectors from it, {distance:.2g} off where they are {length:.2g} long"
+        length = _largest_length(vectors)
+        return f"reads other vectors from it, {distance:.2g} off at a length of {length:.2g}"
 
     def _by_transformers(self, folder: Path) -> Array:
         from mirrorbench.models.transformer import load_transformer
@@ -131,6 +132,6 @@ class Sample:
         return np.asarray(vectors, dtype=np.float32)
 
 
-def _length(vectors: Array) -> float:
+def _largest_length(vectors: Array) -> float:
     """Return the largest Euclidean length of some vectors."""
     return float(np.linalg.norm(vectors, axis=1).max())

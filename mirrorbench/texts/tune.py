@@ -51,11 +51,11 @@ if TYPE_CHECKING:
     from mirrorbench.runs.folders import Folders
     from mirrorbench.runs.outcomes import Reporter
 
-_OTHER_CLASS = (
+_OTHER_TOKENIZER = (
     "other libraries open another tokenizer for this type of model than its tokenizer.json describes: give them "
     "transformers.PreTrainedTokenizerFast.from_pretrained(DIR)"
 )
-"""Note for a tuned directory whose tokens no setting in its files can bring other libraries to read."""
+"""Note on a tuned directory that other libraries tokenize differently, whatever its files say."""
 
 
 @dataclass(frozen=True)
@@ -105,17 +105,20 @@ def plan_tuning(
     force: bool = False,
     merge: bool = False,
 ) -> TuningJob:
-    """Plan the work of ``Session.tune`` with the same arguments, before it opens the weights."""
+    """Plan the work of ``Session.tune`` with the same arguments: read the texts, and check all that can be checked.
+
+    The backbone is downloaded if necessary, but its weights are not opened.
+    """
     output = output.expanduser()
     check_output(output, force)
-    # Finds errors in the spec before a large file is read.
+    # Errors in the spec are found before a large file is read.
     resolve_method(spec, level, None, plugins)
     name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         name = printable(f"./{Path(texts).name}")
         texts = _documents(texts, plugins, folders)
     elif isinstance(texts, str | Path):
-        # A missing file is an error before a model is downloaded.
+        # Opens the file: a missing one is an error before a model is downloaded.
         read_rows(str(texts), columns)
     tokenizer = checked_tokenizer(locate(spec, "en", folders.offline))
     tuning_texts = read_tuning_texts(
@@ -135,7 +138,7 @@ def plan_tuning(
     generated = GeneratedCorpus(tuning_texts.name, "a user's texts", tuning_texts.corpus)
     request = Request((spec,), (), seeds=(seed,), corpus=generated)
     model, pooling = maker.models(request, spec, Purpose(level))[0]
-    # A backbone with a tuning method has all three.
+    # A tuned backbone has all three.
     assert pooling is not None
     assert model.recipe is not None
     assert model.corpus is not None
@@ -154,10 +157,10 @@ def plan_tuning(
         precision = model.precision
 
     # The held-out texts are part of the corpus's identity, since the report depends on them.
-    held_out_texts = tuning_texts.aside()
+    held_out_texts = tuning_texts.held_out_corpus()
     digest = checksum("\n".join(held_out_texts)) if held_out_texts else ""
     corpus = replace(maker.corpora.strings[model.corpus], held_out=held_out_texts)
-    ref = replace(model.corpus, held_out=digest)
+    corpus_ref = replace(model.corpus, held_out=digest)
     return TuningJob(
         spec=spec,
         texts=tuning_texts,
@@ -165,11 +168,11 @@ def plan_tuning(
         output=output,
         force=force,
         merge=merge,
-        model=replace(model, corpus=ref),
+        model=replace(model, corpus=corpus_ref),
         recipe=model.recipe,
         pooling=pooling,
         precision=precision,
-        corpora={**maker.corpora.strings, ref: corpus},
+        corpora={**maker.corpora.strings, corpus_ref: corpus},
     )
 
 
@@ -183,7 +186,7 @@ def _notes_on_model(spec: EncoderSpec, model: ModelRef) -> Iterator[str]:
     """Yield what a user should know of the model before it is tuned."""
     if stored_readout(spec).get("post") and not model.posts:
         yield (
-            f"{spec}: the transformation of {spec.backbone} is of its own vectors, and is left out "
+            f"{spec}: the transformation of {spec.backbone} is for its untuned vectors, and is left out "
             "(post=whiten makes a new one)"
         )
     if model.traits.pads:
@@ -199,9 +202,13 @@ def tune_texts(
     compute: Compute,
     reporter: Reporter,
 ) -> TunedEncoder:
-    """Compute a job and write its encoder; a repeated call takes the model from the cache.
+    """Tune the encoder of a job, or take it from the cache, write it, and check that other libraries can read it.
 
     ``workplace`` is the hidden folder beside the output that ``claiming`` opened.
+
+    Raises:
+        ReadBackError: other libraries compute other vectors from the written files; nothing is at the output then.
+        UnreadableTextError: the encoder cannot read one of the texts.
     """
     loader = EncoderLoader(plugins, folders, compute, reporter)
     try:
@@ -214,7 +221,8 @@ def tune_texts(
     try:
         with replacing(job.output, workplace, job.force) as folder:
             sample = _write(folder, loaded, tuned, description, job)
-            del loaded  # frees memory for the encoder that is read from the folder
+            # Frees memory for the encoder that is read from the folder.
+            del loaded
             sample.check(folder)
             if reads_tokenizer_file(folder):
                 reporter.note(_OTHER_CLASS)
@@ -236,20 +244,20 @@ def _tune_and_measure(
     """
     texts = job.texts
     model = job.model
-    ref = model.corpus
-    assert ref is not None
+    corpus_ref = model.corpus
+    assert corpus_ref is not None
     loaded, seconds = loader.load_transformed(model, job.pooling, job.precision, job.corpora)
     loader.reporter.stage("checking", "the held-out lines")
-    pairs_of_method = loader.plugins.methods[job.spec.method].pairs
-    pairs = positive_pairs(texts.aside(), job.seed, pairs_of_method)
+    pair_function = loader.plugins.methods[job.spec.method].pairs
+    pairs = positive_pairs(texts.held_out_corpus(), job.seed, pair_function)
     report = _trajectory(loader, model, job.pooling, _backbone(loaded), pairs)
     stored_report = None
     if report:
         stored_report = {**asdict(report), "verdict": report.verdict}
     corpus = {
         "name": texts.name,
-        "sha256": ref.sha256,
-        "n": ref.n,
+        "sha256": corpus_ref.sha256,
+        "n": corpus_ref.n,
         "pairs": texts.are_pairs,
         "lines": texts.n_read,
         "duplicates": texts.n_duplicates,
@@ -281,7 +289,7 @@ def _tune_and_measure(
 
 
 def _note_window(texts: TuningTexts, encoder: TransformerEncoder, reporter: Reporter) -> None:
-    """Report how much of a text the tuned encoder reads, and how many texts are longer."""
+    """Report how many tokens of a text the tuned encoder reads, and how many texts are longer."""
     lines = (*texts.train, *texts.held_out)
     truncation = encoder.count_cut([TextInput(text) for line in lines for text in line])
     note = f"the encoder reads {truncation.window} tokens of a text"
@@ -303,9 +311,10 @@ def _write(
     description: dict[str, Any],
     job: TuningJob,
 ) -> Sample:
-    """Write an encoder into a folder, and return a sample of the vectors that it computed before."""
+    """Write an encoder into a folder, and return a sample of the vectors that it computed in memory."""
     encoder = _backbone(loaded)
     path = job.model.path
+    # Transformations have languages as keys; the one of a tuned encoder is for all languages.
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
     assert not isinstance(post, FirstDimensions)
     sample = Sample.of(encoder, post, [line[0] for line in job.texts.train[:100]])
@@ -317,7 +326,7 @@ def _write(
 
 
 def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
-    """Raise ``UsageError`` where there is no adapter to merge, or where one cannot be written alone."""
+    """Raise ``UsageError`` if there is no adapter to merge, or if an adapter cannot be written without its backbone."""
     if merge and not recipe.lora:
         raise UsageError(
             f"{spec} makes no adapter that --merge could merge",
@@ -335,9 +344,10 @@ def _trajectory(
     encoder: TransformerEncoder,
     pairs: Sequence[tuple[str, str]],
 ) -> Trajectory | None:
-    """Return the measures along the tuning; only those before and after it if a run tuned the model without measuring.
+    """Return the measures of a tuning on held-out pairs; ``None`` without such pairs.
 
-    ``None`` without held-out pairs.
+    The tuning itself measured all of its states and stored them. A model that a run tuned without measuring is measured
+    now, before and after its tuning only.
     """
     assert model.recipe is not None
     assert model.corpus is not None
@@ -358,7 +368,7 @@ def _neighbours(
 ) -> tuple[tuple[str, str, str], ...]:
     """Return a few held-out texts, each with its nearest other text before and after the tuning.
 
-    None are returned where texts must not be shown (``NO_TEXTS``).
+    Empty without held-out texts, and if texts must not be shown (``NO_TEXTS``).
     """
     if not pairs or report is None or without_texts():
         return ()
@@ -374,7 +384,7 @@ def _neighbours(
 def resolve_method(
     spec: EncoderSpec, level: str, pairs: bool | None, plugins: Plugins
 ) -> EncoderSpec:
-    """Return a spec with its method, which by default depends on the level and on ``pairs``.
+    """Return a spec with a tuning method, by default that for the level and for texts or ``pairs``.
 
     Args:
         spec: the spec as typed.

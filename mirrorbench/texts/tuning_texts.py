@@ -43,7 +43,7 @@ class TuningTexts:
 
     @property
     def summary(self) -> str:
-        """The numbers of lines in all, of repeated ones, of those to tune on and of those held out."""
+        """The numbers of all lines, of repeated ones, of those to tune on, and of held-out ones, as a sentence."""
         noun = "pairs" if self.are_pairs else "texts"
         return (
             f"{self.n_read:,} {noun}, {self.n_duplicates:,} of them repeated; "
@@ -62,8 +62,8 @@ class TuningTexts:
                 return f"{self.name}, {self.unit} {number}"
         return ""
 
-    def aside(self) -> tuple[str, ...]:
-        """Return a string for each held-out line, as ``corpus`` does."""
+    def held_out_corpus(self) -> tuple[str, ...]:
+        """Return a string for each held-out line, as ``corpus`` does for the lines to tune on."""
         return tuple("\t".join(line) for line in self.held_out)
 
 
@@ -83,9 +83,9 @@ def read_tuning_texts(
         columns: names of columns in a file: one for texts, two for pairs.
         held_out: number of lines to hold out; by default 500, or a tenth where that is less.
         seed: seed of the choice of held-out lines.
-        raw: take each line as one text, even if all lines could be pairs (``pairs_of``).
-        name: name of a list, for reports.
-        note: receives what was decided about the lines.
+        raw: take each line as one text, even if all lines could be read as pairs (``pairs_of``).
+        name: name of a list, for reports; a file has its own.
+        note: receives a message if lines are read as pairs.
 
     Raises:
         UsageError: the source mixes texts and pairs or has other values, or ``held_out`` is negative.
@@ -104,8 +104,8 @@ def read_tuning_texts(
     for number, value in numbered:
         numbers.append(number)
         values.append(value)
+    lines: Sequence[tuple[str, ...]]
     texts = _checked_texts(values)
-    lines: list[tuple[str, ...]] = [value for value in values if not isinstance(value, str)]
     if texts:
         pairs = pairs_of(texts, name, raw)
         if pairs and len(columns) < 2:
@@ -114,7 +114,9 @@ def read_tuning_texts(
                 f"{name}: each {unit} holds {mark}, so that all are pairs of texts; to tune on them as they are, name the "
                 "method: BACKBONE+mirror"
             )
-        lines = [*pairs] if pairs else [(text,) for text in texts]
+        lines = pairs or [(text,) for text in texts]
+    else:
+        lines = [value for value in values if not isinstance(value, str)]
 
     n_read = 0
     first_numbers: dict[tuple[str, ...], int] = {}
@@ -151,17 +153,17 @@ def read_tuning_texts(
 
 
 def _checked_texts(values: Sequence[str | tuple[str, ...]]) -> list[str]:
-    """Return the values that are texts: all of them, or none where all are pairs.
+    """Return the values if all are texts, or an empty list if all are pairs.
 
     Raises:
-        UsageError: the values are both, or something else.
+        UsageError: some are texts and some pairs, or one is something else.
     """
     texts = [value for value in values if isinstance(value, str)]
     others = [value for value in values if not isinstance(value, str) and not _is_pair(value)]
     hint = ""
     if others:
         example = type(others[0]).__name__ if without_texts() else repr(others[0])[:90]
-        hint = f"Not so: {example}"
+        hint = f"One is not: {example}"
     elif 0 < len(texts) < len(values):
         hint = "Some are strings, and some are pairs."
     if hint:
@@ -176,10 +178,16 @@ def _is_pair(value: object) -> bool:
 
 
 def _n_held_out(n_lines: int, requested: int | None) -> int:
-    """Return the number of lines to hold out, by default 500, or a tenth where that is less."""
+    """Return the number of lines to hold out, by default 500, or a tenth if that is less; never 1.
+
+    Uniformity is measured on at least two texts, so a requested 1 becomes 2, and a default of 1 becomes 0.
+
+    Raises:
+        UsageError: ``requested`` is negative.
+    """
     if requested is None:
         n = min(HELD_OUT, int(n_lines * HELD_OUT_SHARE))
-        return n if n > 1 else 0  # uniformity needs two texts
+        return n if n > 1 else 0
     if requested < 0:
         raise UsageError(f"{requested} lines cannot be held out")
     return 2 if requested == 1 else requested

@@ -215,7 +215,7 @@ def test_columns_are_kept_beside_resumed_vectors(tmp_path: Path, plugins: Plugin
     )
     assert parquet.read_table(tmp_path / "w.parquet")["id"].to_pylist() == list(range(N))
     for target in (tmp_path / "v.npy", io.StringIO()):
-        with pytest.raises(UsageError, match=r"columns are kept in \.parquet"):
+        with pytest.raises(UsageError, match=r"only a \.parquet file can hold columns"):
             encode.encode_texts(
                 str(file),
                 EncoderSpec("toy"),

@@ -62,7 +62,7 @@ def test_invalid_output_folder_is_rejected(
         ("/", "mount point"),
         ("mine", "nothing was changed"),
         ("mine/thesis.tex", "a file"),
-        (os.fsdecode(b"n\xff"), "is no utf-8"),
+        (os.fsdecode(b"n\xff"), "is not valid utf-8"),
     ):
         with pytest.raises(UsageError, match=message):
             mirrorbench.tune(LINES, "tiny", output, device="cpu", force=force)

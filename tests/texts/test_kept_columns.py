@@ -19,11 +19,11 @@ pytest.importorskip("pyarrow")
 @pytest.mark.parametrize(
     ("source", "names", "error", "message"),
     [
-        ("-", ["id"], UsageError, "columns of - are not kept"),
+        ("-", ["id"], UsageError, "- cannot be read twice"),
         ("a.csv", ["id", "id"], UsageError, "names the column 'id' twice"),
-        ("a.csv", ["vector"], UsageError, "the output has a column of its own of this name"),
+        ("a.csv", ["vector"], UsageError, "the output already has a column of this name"),
         ("a.csv", ["none"], DataFormatError, "has no column 'none'"),
-        ("pipe.csv", ["id"], UsageError, r"columns of pipe\.csv are not kept"),
+        ("pipe.csv", ["id"], UsageError, r"pipe\.csv cannot be read twice"),
         ("a.txt", ["id"], UsageError, "plain text, which has no columns"),
     ],
 )

@@ -69,7 +69,7 @@ def test_unusable_tuning_texts_are_rejected(tmp_path: Path) -> None:
     assert "no pair" in str(caught.value)
     for texts, hint in (
         (["a", float("nan")], "nan"),
-        ([1, 2, 3], "Not so: 1"),
+        ([1, 2, 3], "One is not: 1"),
         (["ab", ("c", "d")], "some are pairs"),
         ([("a", "b"), ("a", "b", "c")], "'c'"),
         ([("a", "b", "c")], "'c'"),
