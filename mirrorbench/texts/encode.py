@@ -234,7 +234,7 @@ def _chunks(lines: Iterable[Line]) -> Iterator[list[Line]]:
         yield chunk
 
 
-def _checked(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[Line]:
+def _checked_inputs(source: str, lines: Iterable[Line], encoder: Encoder) -> Iterable[Line]:
     """Return the inputs of a stream, if necessary after checking all of them.
 
     They are checked, and held in memory, for an encoder that refuses some texts: the error comes before the first text

@@ -217,7 +217,7 @@ def claiming(output: Path, force: bool) -> Iterator[Path]:
 
 
 def _clean_up(workplace: Path, output: Path) -> None:
-    """Put back an encoder that was put aside and not replaced, and remove what else is in the ``workplace``.
+    """Put back an encoder that was put aside and not replaced; remove an unfinished one, or one that was replaced.
 
     Raises:
         StorageError: there is something else at ``output`` by now.

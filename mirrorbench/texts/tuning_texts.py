@@ -85,7 +85,7 @@ def read_tuning_texts(
         seed: seed of the choice of held-out lines.
         raw: take each line as one text, even if all lines could be read as pairs (``pairs_of``).
         name: name of a list, for reports; a file has its own.
-        note: receives a message if lines are read as pairs.
+        note: receives what was decided about the lines, such as that they are pairs.
 
     Raises:
         UsageError: the source mixes texts and pairs or has other values, or ``held_out`` is negative.

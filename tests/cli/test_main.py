@@ -99,6 +99,30 @@ def test_version_help_and_completion_are_printed(
     assert mirrorbench().assert_works().out.split() == ["encode"]
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "run",
+        "tune",
+        "encode",
+        "evaluate",
+        "leaderboard",
+        "compare",
+        "paper",
+        "list",
+        "analyze errors",
+        "analyze layers",
+        "analyze projection",
+    ],
+)
+def test_every_option_is_in_a_panel(mirrorbench: Callable, command: str) -> None:
+    said = mirrorbench(*command.split(), "--help").assert_works()
+    _, _, rest = said.out.partition("─ Options ─")
+    options_without_panel, _, _ = rest.partition("╰")
+    names = [word for word in options_without_panel.split() if word.startswith("--")]
+    assert names == ["--help"]
+
+
 @pytest.mark.slow
 def test_plugin_commands_are_imported_only_when_called(
     tmp_path: Path, process: Callable[..., subprocess.Popen[str]]
