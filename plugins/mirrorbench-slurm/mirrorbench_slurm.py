@@ -175,12 +175,11 @@ class _Array:
             return
         import submitit
 
+        context = self.job.context
         try:
             with interrupts_blocked(), self.executor.batch():
                 for part in parts:
-                    part.slurm_job = self.executor.submit(
-                        compute_all, self.job.context, part.groups
-                    )
+                    part.slurm_job = self.executor.submit(compute_all, context, part.groups)
         except submitit.core.utils.FailedJobError as error:
             # Such as for an unknown partition, or more than an account may have.
             raise SlurmError(

@@ -161,9 +161,8 @@ def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
         row["hf_subset"] = entry.subset
         row["languages"] = languages_of_subsets[entry.subset]
         # Of several results on a subset, the last one is kept.
-        other_rows = [
-            other for other in scores.get(entry.split, []) if other["hf_subset"] != entry.subset
-        ]
+        rows = scores.get(entry.split, [])
+        other_rows = [other for other in rows if other["hf_subset"] != entry.subset]
         scores[entry.split] = [*other_rows, row]
         seconds += result.seconds.get("encode", 0.0) + result.seconds.get("score", 0.0)
     results = [result for _, result in subsets]
