@@ -52,7 +52,8 @@ def new(name: _Name, output: _Output = Path()) -> None:
 
     `mirrorbench plugin new my-lab && pip install -e mirrorbench-my-lab && pytest mirrorbench-my-lab`
     """
-    folder = _write(name.removeprefix("mirrorbench-"), output)
+    name = name.removeprefix("mirrorbench-")
+    folder = _write(name, output)
     say(f"{folder}: a plugin with an encoder, two tasks, an augmentation and a command.")
     say(f"Install it:   pip install -e {folder}")
     say(f"Test it:      pytest {folder}")

@@ -14,6 +14,7 @@ from mirrorbench.cli import display
 from mirrorbench.cli.completion import complete
 from mirrorbench.cli.display import Device, EncoderSpecText, Offline, PluginFiles, Precision
 from mirrorbench.core.specs import EncoderSpec, as_spec, split_names
+from mirrorbench.data.readers.files import STDIN
 
 if TYPE_CHECKING:
     from mirrorbench.session import Session
@@ -141,7 +142,12 @@ def tune(
         report = session.tune(texts, encoder, output, force=force, **options)
     _print_report(report, reporter.elapsed)
     tuned = str(EncoderSpec(os.path.join(".", report.folder)))
-    if evaluate:
+    if evaluate and texts == STDIN:
+        display.say(
+            "the overlap of the data with texts from standard input is not counted", err=True
+        )
+        compare_on_own_data(evaluate, [untuned, tuned], **settings)
+    elif evaluate:
         compare_on_own_data(evaluate, [untuned, tuned], tuned_on=texts, **settings)
     else:
         encoders = f"-e {shlex.quote(untuned)} -e {shlex.quote(tuned)}"

@@ -199,7 +199,7 @@ def _encode_chunks(
     rows_before = 0
     dimensions = 0
     truncation: Truncation | None = None
-    for number, lines_of_chunk in enumerate(_chunks(_checked(source, lines, encoder))):
+    for number, lines_of_chunk in enumerate(_chunks(_checked_inputs(source, lines, encoder))):
         inputs = [line.input for line in lines_of_chunk]
         distinct = list(dict.fromkeys(inputs))
         cache = EmbeddingCache(cache_folder / f"{number:08}") if cache_folder else None

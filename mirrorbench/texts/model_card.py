@@ -102,7 +102,7 @@ def write_card(
         opener = model_class
     adapter = ""
     if backbone and is_adapted(transformer.adaptable_model):
-        adapter = named_base(backbone)["base_model_name_or_path"]
+        adapter = base_reference(backbone)["base_model_name_or_path"]
     dense_folders = [path.name for path in folder.glob("*_Dense")]
     _, transformation = split_post(tuned.spec, tuned=True)
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
@@ -118,7 +118,7 @@ def write_card(
         max_length=kept_length(transformer, tuned.pooling),
         corpus=tuned.corpus["name"].removeprefix("./"),
         opener=opener,
-        half=transformer.needs_decoder,
+        has_decoder=transformer.needs_decoder,
         pads=transformer.traits.pads,
         method=_PAPERS.get(tuned.spec.method, f"`{tuned.spec.method}`"),
         post=str(transformation),

@@ -146,7 +146,8 @@ def plan_tuning(
     check_exportable(
         spec,
         pooling,
-        half=model.path is not None and maker.examiner.files.family(model.path).needs_decoder,
+        has_decoder=model.path is not None
+        and maker.examiner.files.family(model.path).needs_decoder,
         cuts_at_left=tokenizer.truncation_side == "left",
     )
     for note in _notes_on_model(spec, model):
@@ -225,7 +226,7 @@ def tune_texts(
             del loaded
             sample.check(folder)
             if reads_tokenizer_file(folder):
-                reporter.note(_OTHER_CLASS)
+                reporter.note(_OTHER_TOKENIZER)
     except MirrorbenchError as error:
         error.hint += (
             "\nThe tuned model is in the cache: another call with these texts does not tune again."

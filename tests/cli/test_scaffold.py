@@ -12,3 +12,8 @@ def test_invalid_plugin_names_are_refused(mirrorbench: Callable, folder: Path) -
     assert list(folder.iterdir()) == []
     mirrorbench("plugin", "new", "lab", "-o", "deep").assert_works()
     mirrorbench("plugin", "new", "mirrorbench-lab", "-o", "deep").assert_fails(2, "already exists")
+
+
+def test_prefix_of_a_package_is_not_part_of_names(mirrorbench: Callable, folder: Path) -> None:
+    said = mirrorbench("plugin", "new", "mirrorbench-lab").assert_works()
+    assert "--encoder lab-letters --tasks lab-pets,lab-code" in said.out

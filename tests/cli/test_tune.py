@@ -241,6 +241,22 @@ def test_tune_and_run_handle_pairs_identically(
     assert (written["name"], written["n"]) == ("standard input", 15)
 
 
+def test_model_tuned_on_standard_input_is_evaluated(
+    mirrorbench: Callable,
+    corpus: Path,
+    random_model: Callable[[str], Path],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = [f"{line}\t{line} too\t{n % 6}" for n, line in enumerate(LINES)]
+    (corpus / "pairs.tsv").write_text("\n".join(["sentence1\tsentence2\tscore", *rows]))
+    lines = "\n".join(LINES)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(lines.encode())))
+    options = ("-o", "piped", "--evaluate", "./pairs.tsv", "--device", "cpu")
+    said = mirrorbench("tune", "-", "-e", str(random_model("bert")), *options)
+    said.assert_works("piped")
+    assert "overlap of the data with texts from standard input" in said.err
+
+
 def test_tokenizer_is_checked_before_texts(
     mirrorbench: Callable, corpus: Path, random_model: Callable[[str], Path]
 ) -> None:
