@@ -157,7 +157,7 @@ class Transformer:
             if not in_both or not torch.equal(expected[name].cpu(), stored[name]):
                 different.append(name)
         if different:
-            problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back otherwise"
+            problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back differently"
             raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK_HINT)
 
     @property

@@ -189,7 +189,7 @@ def test_command_line_overrides_grid_file(read: Read) -> None:
         (
             "tasks: cats\nencoders: toy\nprotocol: papr\n",
             3,
-            "'papr' is none of .*; did you mean 'paper'",
+            "'papr' is not one of .*; did you mean 'paper'",
             "",
         ),
         ("tasks: cats\nencoders: toy\nprecision: [fp32, bf16]\n", 3, "one precision", ""),

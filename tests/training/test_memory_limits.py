@@ -183,7 +183,7 @@ def test_gpu_token_budget_follows_total_and_free_memory(
     assert limits(objective) == tokens(16 * gib, (60 * gib + 2 * gib - weights) * 3 // 4)
     memory["free"] = 5 * gib  # other programs took the rest
     assert limits(objective) == tokens(16 * gib, (5 * gib + 2 * gib - weights) * 3 // 4)
-    monkeypatch.setattr(devices, "_share", 0.25)  # four workers
+    monkeypatch.setattr(devices, "_memory_share", 0.25)  # four workers
     memory["free"] = 60 * gib
     assert limits(objective) == tokens(
         (20 * gib - 4 * weights) // 2, (20 * gib - 3 * gib - weights) * 3 // 4

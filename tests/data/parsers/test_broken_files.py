@@ -167,7 +167,7 @@ def test_missing_data_file_is_refused(tmp_path: Path, name: str, absent: str, me
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("table-tsv", {"format": "xls"}, "format: 'xls' is none of .* csv, jsonl, tsv"),
+        ("table-tsv", {"format": "xls"}, "format: 'xls' is not one of .* csv, jsonl, tsv"),
         ("table-tsv", {"columns": {"left": 0}}, "'columns' must say"),
         ("table-tsv", {"scale": 5}, "scale: must be of type list"),
         ("table-tsv", {"seperator": ";"}, "unknown key 'seperator'"),

@@ -119,7 +119,7 @@ def test_json_labels_may_be_booleans_or_numbers(labels: dict[Any, int], tmp_path
             {"scale": [0, 1], "labels": {"2": 1}},
             "either 'scale' .* or 'labels'",
         ),
-        ("<b>a</b>\t<b>a</b>\t2\n", {"labels": {"2": 2}}, "labels: 2 is none of"),
+        ("<b>a</b>\t<b>a</b>\t2\n", {"labels": {"2": 2}}, "labels: 2 is not one of"),
         ("a\ta\t2\n", {"labels": {"2": None}, "marks": None}, "a label that is null"),
         ("<b>a</b>\t<b>a</b>\tx\n", {"labels": {"y": 1}}, "line 1: the label 'x' is none of y"),
         (
