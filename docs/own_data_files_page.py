@@ -46,19 +46,19 @@ Case does not matter. A name is recognised if it can mean only one column.
 def page() -> str:
     """Return the page."""
     from mirrorbench.own_data.layouts import (
-        USUAL,
-        USUAL_CANDIDATES,
-        USUAL_JUDGEMENTS,
-        USUAL_TEXTS,
+        CANDIDATE_ALIASES,
+        COLLECTION_ALIASES,
+        COLUMN_ALIASES,
+        JUDGEMENT_ALIASES,
     )
 
-    tables = {"tables": USUAL}
+    tables = {"tables": COLUMN_ALIASES}
     tables |= {
-        {"corpus": "documents"}.get(part, part): names for part, names in USUAL_TEXTS.items()
+        {"corpus": "documents"}.get(part, part): names for part, names in COLLECTION_ALIASES.items()
     }
-    tables["judgements"] = USUAL_JUDGEMENTS
+    tables["judgements"] = JUDGEMENT_ALIASES
     tables["candidates"] = {
-        column: names for column, names in USUAL_CANDIDATES.items() if column != "score"
+        column: names for column, names in CANDIDATE_ALIASES.items() if column != "score"
     }
     return "\n".join([FILES, *_rows(tables)]) + "\n"
 

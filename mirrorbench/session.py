@@ -278,7 +278,7 @@ class Session:
         Returns:
             The leaderboard, with a verdict for each encoder but the first on each file or folder.
         """
-        from mirrorbench.own_data.answers import computed_evaluation
+        from mirrorbench.own_data.evaluation import computed_evaluation
         from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
         from mirrorbench.reports.statistics.equality import asked_for
 

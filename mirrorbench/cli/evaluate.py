@@ -26,8 +26,8 @@ from mirrorbench.cli.display import (
 )
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.quoting import without_texts
-from mirrorbench.own_data.answers import Evaluation, computed_evaluation, items_needed
 from mirrorbench.own_data.clustering import SEEDS
+from mirrorbench.own_data.evaluation import Evaluation, computed_evaluation, items_needed
 from mirrorbench.own_data.measures import FOLDS
 from mirrorbench.own_data.planning import (
     Data,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from mirrorbench.data.corpora import Contamination
-    from mirrorbench.own_data.answers import Change
+    from mirrorbench.own_data.evaluation import Change
     from mirrorbench.reports.table import Verdict
 
 _Data = Annotated[
@@ -174,9 +174,9 @@ def evaluate(
         )
         if dry_run:
             for data_set in data_sets.values():
-                say(data_set.detectable())
+                say(data_set.difference_sentence())
                 if equality:
-                    say(data_set.can_show_equality(equality.margin))
+                    say(data_set.equality_sentence(equality.margin))
             return
         evaluation = computed_evaluation(
             plan,
@@ -223,7 +223,7 @@ def print_evaluation(
     print_seeds(evaluation, data)
     print_in_use(evaluation)
     if n_items:
-        for verdict in evaluation.on_encoders:
+        for verdict in evaluation.encoder_verdicts:
             data_set = data[verdict.column]
             title = f"{evaluation.labels[verdict.spec]} on {data_set.title}"
             print_changes(evaluation.changes(verdict, n_items), title, data_set)
@@ -479,7 +479,7 @@ def _answer(verdict: Verdict, label: str, sentence: str) -> dict[str, object]:
 
 def _changed_items(evaluation: Evaluation, n_items: int) -> list[dict[str, object]]:
     items = []
-    for verdict in evaluation.on_encoders:
+    for verdict in evaluation.encoder_verdicts:
         label = evaluation.labels[verdict.spec]
         gained, lost = evaluation.changes(verdict, n_items)
         for change in gained:

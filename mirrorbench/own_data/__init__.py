@@ -26,7 +26,7 @@ def register_readers(register: Register) -> None:
 @hookimpl
 def register_metrics(register: Register) -> None:
     """Register the measures of own data."""
-    from mirrorbench.own_data.measures import RETRIEVAL, average_precision, macro_f1
+    from mirrorbench.own_data.measures import RETRIEVAL_MEASURES, average_precision, macro_f1
     from mirrorbench.tasks.metrics import mean, spearman
     from mirrorbench.tasks.v_measure import v_measure
 
@@ -34,15 +34,15 @@ def register_metrics(register: Register) -> None:
     register("cosine_ap", average_precision, "average precision of the cosine")
     register("macro_f1", macro_f1, "mean over labels of F1")
     register("v_measure", v_measure, "V-measure of clusters, mean over clusterings")
-    for name in RETRIEVAL:
+    for name in RETRIEVAL_MEASURES:
         register(name, mean, f"{name.replace('_', ' ')}, mean over queries")
 
 
 def read_own(name: str, path: Path, options: Mapping[str, Any]) -> Task | None:
-    """Return the task of a path; ``None`` if its files are no tables.
+    """Return the task of a path; ``None`` if it holds no tables.
 
     Raises:
-        UsageError: an unknown option or kind, or columns of no layout.
+        UsageError: an unknown option or kind, or columns that match no layout.
     """
     from mirrorbench.own_data.task_files import make_task
 

@@ -16,8 +16,8 @@ from mirrorbench.own_data.rankings import (
     Ranking,
     best_columns,
     in_order_of_ties,
-    ranked,
-    rankings_of,
+    ranking_by_scores,
+    rankings_from_rows,
 )
 
 LANGUAGES = ("da", "de", "en", "es", "fr", "it", "nl", "no", "pt", "ru", "sv", "tr")
@@ -39,7 +39,7 @@ _WORDS = rf"(?u)[{_UNSPACED}]{{1,2}}|\b\w\w+\b"
 def bm25_rankings(
     documents: Mapping[str, str], queries: Mapping[str, str], language: str, depth: int
 ) -> list[Ranking]:
-    """Return the ranking of each query, of at most ``depth`` documents; those that share no word are left out.
+    """Return the ranking of each query, of at most ``depth`` documents; those that share no word with it are left out.
 
     ``language`` is that of the stop words and of the stemmer.
     """
@@ -49,17 +49,18 @@ def bm25_rankings(
         if document_scores is None:
             rankings.append({})
             continue
+        # The functions for rankings take a row of scores for each query: here one.
         scores = document_scores[None]
         rows = best_columns(scores, depth)
         best_scores = np.take_along_axis(scores, rows, axis=1)
         order = np.argsort(-best_scores, axis=1, kind="stable")
         rows = np.take_along_axis(rows, order, axis=1)
         best_scores = np.take_along_axis(best_scores, order, axis=1)
-        rankings += rankings_of(names, rows, best_scores, least=0)
+        rankings += rankings_from_rows(names, rows, best_scores, least=0)
     return rankings
 
 
-def bm25_order(
+def bm25_candidate_rankings(
     documents: Mapping[str, str],
     queries: Mapping[str, str],
     candidates: Mapping[str, Sequence[str]],
@@ -67,7 +68,7 @@ def bm25_order(
 ) -> list[Ranking]:
     """Return the ranking of each query's candidates; those that share no word with it have a score of 0.
 
-    Words are weighted by all documents. ``language`` as for ``bm25_rankings``.
+    The weight of a word depends on all documents. ``language`` as for ``bm25_rankings``.
     """
     rows = {name: row for row, name in enumerate(documents)}
     scores_of_queries = _scores(documents.values(), queries.values(), language)
@@ -78,7 +79,7 @@ def bm25_order(
             scores = np.zeros(len(names))
         else:
             scores = document_scores[[rows[name] for name in names]]
-        rankings.append(ranked(names, scores))
+        rankings.append(ranking_by_scores(names, scores))
     return rankings
 
 
@@ -120,7 +121,7 @@ def is_unspaced(text: str) -> bool:
 
 
 def with_spaces(text: str) -> str:
-    """Put the pairs of neighbouring characters of a script without spaces in their place, with spaces around them.
+    """Replace each run of a script without spaces with its pairs of neighbouring characters, separated by spaces.
 
     >>> with_spaces("在9点开门")
     ' 在 9 点开 开门 '
@@ -129,4 +130,5 @@ def with_spaces(text: str) -> str:
 
 
 def _pairs(run: str) -> list[str]:
+    """Return the pairs of neighbouring characters; a single character as it is."""
     return [run[start : start + 2] for start in range(len(run) - 1)] or [run]

@@ -1,4 +1,4 @@
-"""Rows of own tables: those of a split, with their values as texts that are checked."""
+"""Rows of a split in a user's tables, with checked values."""
 
 from __future__ import annotations
 
@@ -15,7 +15,11 @@ from mirrorbench.own_data.layouts import NO_SPLIT, SPLITS, TEST, DataLayout
 def read_texts(
     layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
 ) -> list[tuple[int, list[str]]]:
-    """Return line numbers and values of the rows of a split; no value may be empty."""
+    """Return the line number and the values, as texts, of each row of a split.
+
+    Raises:
+        DataFormatError: a value is empty or not a text, a row repeats the header, or the errors of ``rows_of_split``.
+    """
     source = str(layout.tables[part])
     names = [layout.file_column(column, part) for column in columns]
     rows = []
@@ -40,7 +44,7 @@ def rows_of_split(
     """Yield line numbers and values of the rows of a split, or of all rows where no column names splits.
 
     Raises:
-        DataFormatError: an unknown split, or no row of it, after the last row.
+        DataFormatError: a row has an unknown split, or, after the last row, there was none of the split.
     """
     source = str(layout.tables[part])
     has_split_column = part == TEST and bool(layout.split_column)
@@ -68,14 +72,14 @@ def rows_of_split(
 
 
 def _checked_text(value: Any, column: str, name: str, source: str, line: int) -> str:
-    """Return a value as text, which only labels, scores and ids may be as numbers.
+    """Return a value as text; only labels, scores and ids may be numbers.
 
     Args:
-        value: of a row.
-        column: the column of the layout.
-        name: its name in the file.
+        value: the value to check.
+        column: its column in the layout.
+        name: the name of this column in the file, for messages.
         source: the file, for messages.
-        line: of the row.
+        line: the line number, for messages.
     """
     is_nan = value != value
     if value is None or is_nan or not str(value).strip():

@@ -1,4 +1,4 @@
-"""What an encoder is in use, beside its scores: speed, size of its vectors, share of texts that it cuts."""
+"""What an encoder's use costs, apart from its scores: speed, size of its vectors, share of texts that it cuts."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class InUse:
-    """An encoder in use.
+    """Speed, size of vectors and cut texts of an encoder.
 
     Attributes:
-        texts_per_second: speed of its encoding in this run, on this machine; ``None`` if all vectors were in the cache.
+        texts_per_second: speed of encoding in this run, on this machine; ``None`` if all vectors were in the cache.
         dimensions: of a vector; ``None`` for an encoder that scores pairs of texts.
-        bytes_per_vector: with numbers of four bytes, or of ``type=int8`` or ``type=binary``; ``None`` without vectors.
-        texts: number of texts, or of pairs, distinct within each of the data.
-        cut: number of those that are longer than it reads.
+        bytes_per_vector: with four bytes a number, unless the encoder's vectors are ``type=int8`` or ``type=binary``;
+            ``None`` for an encoder that scores pairs of texts.
+        texts: number of texts, or of pairs; those that several data sets share count for each.
+        cut: number of these texts that the encoder does not read to their end.
     """
 
     texts_per_second: float | None
@@ -36,9 +37,9 @@ class InUse:
 
     @classmethod
     def of(cls, results: Iterable[Result], computed: Container[str]) -> InUse:
-        """Return what the results of an encoder on some data say; ``computed`` holds the cell ids of this run."""
+        """Summarise the results of one encoder, at least one; ``computed`` holds the cell ids of this run."""
         results = list(results)
-        # An encoder's counter adds up over a run, so that the last result covers most of its work.
+        # An encoder's counter adds up over a run, so the last result covers most of its work.
         texts_per_second = None
         for result in results:
             if result.cell_id in computed and "encoding" in result.cost:
@@ -66,6 +67,7 @@ class InUse:
 
 
 def _bytes_per_vector(spec: str, dimensions: int) -> int:
+    """Return the size of a vector, which the type in an encoder's spec determines."""
     _, post = split_post(parse_spec(spec))
     if post is not None and post.type == INT8:
         return dimensions

@@ -11,7 +11,7 @@ from mirrorbench.own_data.tasks import OwnData
 from mirrorbench.tasks.base import TaskKind
 
 
-class Labelled(NamedTuple):
+class LabelledText(NamedTuple):
     """A text with its label; ``train`` marks training texts, which are not scored."""
 
     id: str
@@ -20,46 +20,46 @@ class Labelled(NamedTuple):
     train: bool
 
 
-class LabelledTexts(OwnData, TaskKind[Sequence[Labelled]]):
+class LabelledTextTask(OwnData, TaskKind[Sequence[LabelledText]]):
     """Base class of tasks on texts with labels."""
 
     items_name = "texts"
     level = "sentence"
 
-    def inputs(self, items: Sequence[Labelled]) -> list[TextInput]:
+    def inputs(self, items: Sequence[LabelledText]) -> list[TextInput]:
         """Return all texts."""
         return [TextInput(item.text) for item in items]
 
-    def texts(self, items: Sequence[Labelled]) -> Mapping[str, tuple[str, ...]]:
+    def texts(self, items: Sequence[LabelledText]) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each scored item."""
         return {item.id: (item.text,) for item in items if not item.train}
 
     def retrieved(
-        self, items: Sequence[Labelled], item: str, predictions: Sequence[Any]
+        self, items: Sequence[LabelledText], item: str, predictions: Sequence[Any]
     ) -> list[str]:
-        """Return the labels that were found for a text, with the right one."""
-        right = next(text.label for text in items if text.id == item)
+        """Return a line for each label predicted for a text, with the right label where they differ."""
+        right_label = next(text.label for text in items if text.id == item)
         lines = []
         for label in predictions:
-            if label == right:
+            if label == right_label:
                 lines.append(f"* {label}")
             else:
-                lines.append(f"  {label} (right: {right})")
+                lines.append(f"  {label} (right: {right_label})")
         return lines
 
-    def remarks(self, items: Sequence[Labelled]) -> Sequence[str]:
-        """Count texts with several labels, and name labels that differ in case alone."""
+    def remarks(self, items: Sequence[LabelledText]) -> Sequence[str]:
+        """Add remarks on texts with several labels, and on labels that differ only in case."""
         remarks = list(super().remarks(items))
         n_ambiguous = _n_with_several_labels(items)
         if n_ambiguous:
             remarks.append(f"texts with several labels: {n_ambiguous:,}")
         alike = differing_in_case(item.label for item in items)
         if alike:
-            remarks.append(f"labels that differ in case alone: {alike}")
+            remarks.append(f"labels that differ only in case: {alike}")
         return remarks
 
 
-def _n_with_several_labels(items: Iterable[Labelled]) -> int:
+def _n_with_several_labels(items: Iterable[LabelledText]) -> int:
     """Return the number of texts that have several labels."""
     labels: dict[str, set[str]] = {}
     for item in items:
@@ -68,7 +68,7 @@ def _n_with_several_labels(items: Iterable[Labelled]) -> int:
 
 
 def differing_in_case(labels: Iterable[str]) -> str:
-    """Return the labels that differ only in case, such as ``'Food' and 'food'``; empty for none."""
+    """Return the labels that differ only in case, as ``'Food' and 'food'``; empty if there are none."""
     spellings: dict[str, dict[str, None]] = {}
     for label in labels:
         spellings.setdefault(label.casefold(), {})[label] = None

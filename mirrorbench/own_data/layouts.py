@@ -1,4 +1,4 @@
-"""The layouts of own data, recognised by the names of files and columns.
+"""The layouts of a user's data, recognised by the names of files and columns.
 
 =================  ==========================================================================================
 ``retrieval``      folder with ``corpus`` and ``queries`` (JSON lines) and ``qrels/SPLIT.tsv``, as BEIR has them
@@ -12,8 +12,9 @@
 ``linking``        folder with two tables, of the columns ``name``, ``id`` and of ``mention``, ``id``
 =================  ==========================================================================================
 
-A table is CSV, TSV, JSON (also ``.gz``) or Parquet. Other usual names of its columns are recognised (``USUAL``). Its
-split is the column ``split``, or in a folder the name of the file (``train.csv``, ``test.csv``).
+A table is CSV, TSV, JSON (also ``.gz``), Parquet or Excel. Other usual names of its columns are recognised
+(``COLUMN_ALIASES``). Its splits are named in the column ``split`` or, in a folder, by the files (``train.csv``,
+``test.csv``).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from mirrorbench.core.quoting import without_texts
 from mirrorbench.data.readers.folders import archive_of, files_in, root_of
 from mirrorbench.data.readers.rows import PLAIN_TEXT, format_of
 from mirrorbench.data.readers.values import is_list, parse_index
-from mirrorbench.own_data.tables import OwnTable, shards_of, stem, tables_in, whole_tables
+from mirrorbench.own_data.tables import OwnTable, number_of_shards, stem, tables_in, tables_of_files
 
 TABLES: dict[str, tuple[str, ...]] = {
     "similarity": ("sentence1", "sentence2", "score"),
@@ -41,7 +42,7 @@ TABLES: dict[str, tuple[str, ...]] = {
 }
 """Columns of each kind that is one table."""
 NOT_BY_COLUMNS = ("clustering", "reranking")
-"""Kinds that are not recognised by their columns, which other kinds have too."""
+"""Kinds that are not recognised by their columns, since other kinds have the same ones."""
 NAMES = ("name", "id")
 """Columns of the dictionary of ``linking``."""
 MENTIONS = ("mention", "id")
@@ -51,10 +52,10 @@ DOCUMENTS = ("_id", "text")
 JUDGEMENTS = ("query-id", "corpus-id", "score")
 """Columns of judgements."""
 CANDIDATES = ("query-id", "corpus-id")
-"""Columns of candidates for ``reranking``, one in a row."""
+"""Columns of candidates for ``reranking``, with one candidate in a row."""
 LISTED_CANDIDATES = ("query-id", "corpus-ids")
-"""Columns of candidates for ``reranking``, the list of a query in a row."""
-USUAL: dict[str, tuple[str, ...]] = {
+"""Columns of candidates for ``reranking``, with all candidates of a query in a row."""
+COLUMN_ALIASES: dict[str, tuple[str, ...]] = {
     "sentence1": (
         "sentence_1",
         "sentence_a",
@@ -83,8 +84,8 @@ USUAL: dict[str, tuple[str, ...]] = {
     "query": ("question", "anchor"),
     "text": ("sentence", "content", "utterance", "review"),
 }
-"""Other usual names of columns, in small letters."""
-USUAL_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
+"""Other usual names of columns, in lower case."""
+COLLECTION_ALIASES: dict[str, dict[str, tuple[str, ...]]] = {
     "corpus": {
         "_id": ("id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
         "text": ("content", "contents", "body", "passage", "document"),
@@ -92,23 +93,23 @@ USUAL_TEXTS: dict[str, dict[str, tuple[str, ...]]] = {
     "queries": {"_id": ("id", "query_id", "qid", "topic_id"), "text": ("query", "question")},
 }
 """Other usual names of columns of documents and queries."""
-USUAL_JUDGEMENTS: dict[str, tuple[str, ...]] = {
+JUDGEMENT_ALIASES: dict[str, tuple[str, ...]] = {
     "query-id": ("query_id", "qid", "topic_id", "topic"),
     "corpus-id": ("corpus_id", "doc_id", "docid", "docno", "document_id", "pid", "passage_id"),
     "score": ("relevance", "rel", "grade", "label"),
 }
 """Other usual names of columns of judgements."""
-USUAL_CANDIDATES: dict[str, tuple[str, ...]] = {
-    **USUAL_JUDGEMENTS,
+CANDIDATE_ALIASES: dict[str, tuple[str, ...]] = {
+    **JUDGEMENT_ALIASES,
     "corpus-ids": ("corpus_ids", "doc_ids", "docids", "document_ids", "pids", "passage_ids"),
 }
 """Other usual names of columns of candidates."""
 _TEXTS = {
     name
     for column in ("sentence1", "sentence2", "anchor", "positive", "negative", "text")
-    for name in (column, *USUAL[column])
+    for name in (column, *COLUMN_ALIASES[column])
 }
-"""Names of columns of texts; if a kind does not read one of them, the data are of another kind."""
+"""Names of columns of texts; a table that has one is not of a kind that does not read it."""
 KINDS = ("retrieval", *TABLES, "linking")
 TRAIN = "train"
 TEST = "test"
@@ -116,58 +117,69 @@ NO_SPLIT = "none"
 """Value of the option ``split`` that says that the column ``split`` does not name splits."""
 SPLITS = (TRAIN, TEST, "dev", "val", "valid", "validation")
 """Values of a column ``split``; rows of the last four are not read."""
+QRELS = "qrels"
+"""Name of files or folders of judgements."""
+TOP_RANKED = "top_ranked"
+"""Name of files or folders of candidates."""
+_COLLECTION = "collection"
+"""Name of the documents' file in MS MARCO."""
+_PARTS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
+"""Words of a file's name that say what it holds."""
 
 
 @dataclass(frozen=True)
 class DataLayout:
-    """The layout of own data: their kind, and their files by part (``corpus``, ``train``, ``names`` ...)."""
+    """The kind of a user's data, and where its tables and their columns are."""
 
     path: Path
-    """The file, folder or archive that holds them, for options in messages."""
+    """The file, folder or archive that holds the data, for options in messages."""
     kind: str
     tables: Mapping[str, OwnTable]
-    renamed: Mapping[str, str]
-    """Names of columns in the tables, by option, if they differ.
+    """The tables by part: ``train``, ``test``, ``corpus``, ``queries``, ``names``, ``mentions``, ``QRELS``, ..."""
+    column_options: Mapping[str, str]
+    """Options of the user that name columns of the tables.
 
-    ``positive`` of pairs is a label, and ``split`` may be ``NO_SPLIT``.
+    Of pairs, ``positive`` is a label instead. ``split`` may be ``NO_SPLIT``.
     """
-    usual: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """Other usual names of columns in the tables, by part and column."""
-    chosen: Sequence[str] = ()
+    aliases: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Names of columns in the tables that are other usual names, by part and column."""
+    table_remarks: Sequence[str] = ()
     """Remarks on tables that were chosen among others."""
     notes: list[str] = field(default_factory=list, compare=False)
-    """Remarks on how the tables were read, after ``rows``."""
+    """Remarks on how the tables were read; reading rows adds them."""
 
     @property
-    def recognised(self) -> list[str]:
+    def remarks(self) -> list[str]:
         """Remarks on tables that were chosen, and on columns that were recognised under other usual names."""
-        has_parts = len(self.tables) > 1 and self.kind in ("retrieval", "reranking", "linking")
-        remarks = list(self.chosen)
-        for part, names in self.usual.items():
+        # Tables of train and test have the same columns, and one remark.
+        columns_differ = self.kind in ("retrieval", "reranking", "linking")
+        remarks = list(self.table_remarks)
+        for part, names in self.aliases.items():
             if not names:
                 continue
             remark = f"columns {', '.join(names.values())} read as {', '.join(names)}"
-            if has_parts:
+            if columns_differ and len(self.tables) > 1:
                 remark = f"{self.tables[part].file.name}: {remark}"
             remarks.append(remark)
         return list(dict.fromkeys(remarks))
 
     @property
     def positive(self) -> str:
-        """The label of pairs that is named as the positive one; empty for none."""
-        return self.renamed.get("positive", "")
+        """The label of pairs that the user named as the positive one; empty for none."""
+        return self.column_options.get("positive", "")
 
     @property
     def split_column(self) -> str:
         """The column that says which rows are trained on and which are scored; empty for none."""
-        name = self.renamed.get("split", "split")
+        # Splits are tables, or the data are a collection or dictionary, which have none.
         if TRAIN in self.tables or TEST not in self.tables:
             return ""
-        is_named = "split" in self.renamed and name != NO_SPLIT
-        return name if is_named or name in self.columns(TEST) else ""
+        name = self.column_options.get("split", "split")
+        is_named_by_user = "split" in self.column_options and name != NO_SPLIT
+        return name if is_named_by_user or name in self.columns(TEST) else ""
 
     def files(self) -> list[tuple[str, Path]]:
-        """Return the files that are read, with a name each; an archive in place of those that it holds."""
+        """Return the files that are read, numbered; files in an archive are replaced by the archive."""
         files = [file for table in self.tables.values() for file in table.files]
         distinct = dict.fromkeys(archive_of(file) or file for file in files)
         return [(str(number), file) for number, file in enumerate(distinct)]
@@ -177,7 +189,7 @@ class DataLayout:
         return self.tables[part].columns()
 
     def rows(self, part: str, columns: Sequence[str]) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield line numbers and the values of columns of one of the tables."""
+        """Yield line number and values of each row of a part's table; remarks are added to ``notes``."""
         names = [self.file_column(column, part) for column in columns]
         table = self.tables[part]
 
@@ -188,43 +200,46 @@ class DataLayout:
                 message = f"{table.file.name}: {message}"
             self.notes.append(message)
 
-        is_named = not are_numbers(names, table.columns())
+        is_named = not are_column_numbers(names, table.columns())
         yield from table.rows(names, note, named=is_named)
 
     def file_column(self, column: str, part: str = TEST) -> str:
         """Return the name of a column in the file of a part."""
-        usual_names = self.usual.get(part, {})
-        return self.renamed.get(as_option(column), usual_names.get(column, column))
+        usual_names = self.aliases.get(part, {})
+        return self.column_options.get(as_option(column), usual_names.get(column, column))
 
 
-def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout | None:
-    """Recognise the layout of a path; ``None`` if its files are no tables.
+def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> DataLayout | None:
+    """Recognise the layout of a path; ``None`` if it holds no tables.
 
     Args:
-        path: a file or folder that exists.
+        path: an existing file, folder or archive.
         kind: one of ``KINDS``, or empty for any.
-        renamed: names of columns in the file (``{"sentence1": "question"}``).
+        column_options: options that name columns in the file (``{"sentence1": "question"}``).
 
     Raises:
-        UsageError: the columns or files are not of ``kind``, or of no or several kinds.
+        UsageError: the files or columns do not match ``kind`` or, without it, match no kind or several.
     """
     root = root_of(path)
-    tables = tables_in(root, but=(QRELS, TOP_RANKED))
+    tables = tables_in(root, exclude=(QRELS, TOP_RANKED))
     texts = {
-        "corpus": _part(root, tables, "corpus", _COLLECTION),
-        "queries": _part(root, tables, "queries"),
+        "corpus": _find_part(root, tables, "corpus", _COLLECTION),
+        "queries": _find_part(root, tables, "queries"),
     }
     judgements = _tables_named(root, QRELS)
     candidates = _tables_named(root, TOP_RANKED)
 
     # Collections are recognised by the names of their files.
     is_collection = bool(judgements) or all(texts.values())
+    is_retrieval = kind == "retrieval"
     if not kind and is_collection and not candidates:
         _check_candidates_are_read(path, root)
-    if kind == "retrieval" or (not kind and is_collection and not candidates):
-        return _retrieval(path, root, texts, judgements, renamed)
+        is_retrieval = True
+    if is_retrieval:
+        return _retrieval(path, root, texts, judgements, column_options)
     if candidates and kind in ("", "reranking"):
-        return _reranking(_retrieval(path, root, texts, judgements, renamed), candidates)
+        collection = _retrieval(path, root, texts, judgements, column_options)
+        return _reranking(collection, candidates)
     if kind == "reranking" and is_collection:
         hint = f"They are in {TOP_RANKED}.jsonl: query-id, corpus-ids. Without them all documents are ranked: kind=retrieval."
         raise UsageError(f"{path} has no file of candidates", hint)
@@ -233,50 +248,51 @@ def find_layout(path: Path, kind: str, renamed: Mapping[str, str]) -> DataLayout
 
     # All other kinds are recognised by the columns of their tables.
     if kind in ("", "linking") and len(tables) > 1:
-        linking = _linking(path, tables, renamed)
+        linking = _linking(path, tables, column_options)
         if linking is not None:
             return linking
     if kind == "linking":
         hint = "Linking needs a table with the columns name, id and one with mention, id."
         raise UsageError(f"{path} is not a folder of a dictionary and mentions", hint)
     split_tables = _split_tables(path, tables)
-    layout = _labelled_table(path, split_tables, kind, renamed)
+    layout = _split_layout(path, split_tables, kind, column_options)
+    # Tables of reranking have the columns of triplets, but lists in them.
     if not kind and layout.kind == "triplets" and _holds_lists(layout):
-        layout = _labelled_table(path, split_tables, "reranking", renamed)
-    return replace(layout, chosen=list(_chosen(layout, len(tables) > 1)))
+        layout = _split_layout(path, split_tables, "reranking", column_options)
+    has_other_tables = len(tables) > 1
+    return replace(layout, table_remarks=list(_table_remarks(layout, has_other_tables)))
 
 
 def _holds_lists(layout: DataLayout) -> bool:
-    """Return whether the first row of triplets that is not empty has a list, as rows of reranking have."""
+    """Return whether the first row of triplets with a positive or a negative has a list."""
     rows = (cells for _, cells in layout.rows(TEST, TABLES["triplets"][1:]))
     first = next((cells for cells in rows if any(cells)), ())
+    # The rows will be read again, with the same notes.
     layout.notes.clear()
     return any(map(is_list, first))
 
 
-def _chosen(layout: DataLayout, among_others: bool) -> Iterator[str]:
-    """Yield remarks on the tables that are read, where their names do not say it all."""
+def _table_remarks(layout: DataLayout, has_other_tables: bool) -> Iterator[str]:
+    """Yield remarks on tables that are read although their names are not ``train`` or ``test``, and on missing shards."""
     test = layout.tables[TEST]
     train = layout.tables.get(TRAIN)
-    if among_others and test.name != TEST:
+    if has_other_tables and test.name != TEST:
         yield f"rows of {test.file.name}"
     if train and train.name != TRAIN:
         yield f"trained on {train.file.name}"
-    n_shards = shards_of(test.file)
+    n_shards = number_of_shards(test.file)
     if n_shards > len(test.files):
         yield f"one of {n_shards} shards; all of them are read where their folder is named"
 
 
-_COLLECTION = "collection"
-"""Name of MS MARCO for documents."""
-QRELS = "qrels"
-"""Name of files or folders of judgements."""
-TOP_RANKED = "top_ranked"
-"""Name of files or folders of candidates."""
+def _find_part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
+    """Return the table with one of several names, or the only table in a folder of this name; ``None`` if none is found.
 
-
-def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
-    """Return the table of one of several names, or the only one in a folder of this name."""
+    Args:
+        path: the folder that holds the data.
+        tables: the tables in this folder, by name.
+        names: the names, the preferred one first.
+    """
     for name in names:
         matches = [tables[name]] if name in tables else [*tables_in(path / name).values()]
         if len(matches) == 1:
@@ -285,10 +301,10 @@ def _part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable |
 
 
 def _tables_named(path: Path, name: str) -> list[OwnTable]:
-    """Return the tables in the folder ``name``, and those beside it that bear the name, by ``_rank_of_split``."""
+    """Return the tables in the folder ``name``, and those beside it whose names start so, sorted by ``_rank_of_split``."""
     files = list(files_in(path / name))
     files += [file for file in files_in(path) if file.name.startswith(name)]
-    tables = whole_tables([file for file in files if _is_table_named(file, name)])
+    tables = tables_of_files([file for file in files if _is_table_named(file, name)])
     return sorted(tables, key=_rank_of_split)
 
 
@@ -296,16 +312,15 @@ def _rank_of_split(table: OwnTable) -> tuple[bool, bool, bool]:
     """Return a sort key that prefers tables of the test split, then of no split, then without other words."""
     splits = _splits_in(table.file)
     words = set(_words_of(table.file.name.partition(".")[0]))
-    # The name of a shard has other words: its number.
-    has_other_words = not words <= {*splits, *_WORDS_OF_NAMES} and shards_of(table.file) <= 1
+    has_other_words = not words <= {*splits, *_PARTS_OF_NAMES}
+    # The numbers of a shard do not count as words.
+    if number_of_shards(table.file) > 1:
+        has_other_words = False
     return (TEST not in splits, bool(splits), has_other_words)
 
 
-_WORDS_OF_NAMES = (QRELS, *TOP_RANKED.split("_"))
-
-
 def _is_table_named(file: Path, name: str) -> bool:
-    """Return whether a file is a table by its ending, or text that is called ``name`` or after a split (TREC)."""
+    """Return whether a file is a table by its ending, or a text file that is called ``name`` or as a split (TREC)."""
     if file.name.startswith("."):
         return False
     ending = file.name.lower().removesuffix(".gz")
@@ -330,20 +345,23 @@ def _retrieval(
     root: Path,
     texts: Mapping[str, OwnTable | None],
     judgements: Sequence[OwnTable],
-    renamed: Mapping[str, str],
+    column_options: Mapping[str, str],
 ) -> DataLayout:
     """Return the layout of a collection.
 
     Args:
-        path: as the user named it.
+        path: the path that the user named.
         root: the folder that holds the files.
-        texts: the tables ``corpus`` and ``queries``, if they were found.
+        texts: the tables ``corpus`` and ``queries``, or ``None`` if they were not found.
         judgements: tables of judgements, the preferred one first.
-        renamed: names of columns in the files.
+        column_options: options that name columns in the files.
+
+    Raises:
+        UsageError: documents, queries or judgements are missing, or it is not certain which judgements are meant.
     """
     tables = {part: table for part, table in texts.items() if table}
+    # On the hub, judgements are the test split in the folder data.
     if len(tables) == len(texts) and not judgements:
-        # On the hub, judgements are the test split in the folder data.
         judgements = [table for name, table in tables_in(root / "data").items() if name == TEST]
     missing = sorted(texts.keys() - tables.keys())
     if not judgements:
@@ -352,30 +370,45 @@ def _retrieval(
         hint = "Retrieval needs corpus.jsonl, queries.jsonl and qrels/test.tsv."
         raise UsageError(f"{path} has no {' and no '.join(missing)}", hint)
 
-    usual = {}
+    aliases = {}
     for part, table in tables.items():
-        usual[part] = _usual_columns(table.columns(), DOCUMENTS, renamed, USUAL_TEXTS[part])
-    qrels = _first_table(path, judgements, "judgements")
+        aliases[part] = _aliases_in(
+            table.columns(), DOCUMENTS, column_options, COLLECTION_ALIASES[part]
+        )
+    qrels = _preferred_table(path, judgements, "judgements")
     if qrels.format != PLAIN_TEXT:
-        usual[QRELS] = _usual_columns(qrels.columns(), JUDGEMENTS, renamed, USUAL_JUDGEMENTS)
-    return DataLayout(path, "retrieval", {**tables, QRELS: qrels}, renamed, usual)
+        aliases[QRELS] = _aliases_in(qrels.columns(), JUDGEMENTS, column_options, JUDGEMENT_ALIASES)
+    return DataLayout(path, "retrieval", {**tables, QRELS: qrels}, column_options, aliases)
 
 
-def _first_table(path: Path, tables: Sequence[OwnTable], what: str) -> OwnTable:
-    """Return the first table; raise a ``UsageError`` if another has the same rank, so that either may be meant."""
+def _preferred_table(path: Path, tables: Sequence[OwnTable], noun: str) -> OwnTable:
+    """Return the first of tables that are sorted by ``_rank_of_split``.
+
+    Args:
+        path: the path that the user named, for the message.
+        tables: at least one table.
+        noun: what the tables hold, for the message.
+
+    Raises:
+        UsageError: another table has the same rank, so that it may be meant. Of judgements of other splits than the test
+            split, and of files in a folder of candidates, the first is returned nevertheless.
+    """
     first, *others = tables
     rank = _rank_of_split(first)
-    same = [table.file.name for table in others if _rank_of_split(table) == rank]
-    if same and (TEST in _splits_in(first.file) or first.name.startswith(TOP_RANKED)):
+    same_rank = [table.file.name for table in others if _rank_of_split(table) == rank]
+    if same_rank and (TEST in _splits_in(first.file) or first.name.startswith(TOP_RANKED)):
         raise UsageError(
-            f"{path} has several files of {what}: {', '.join((first.file.name, *same))}",
+            f"{path} has several files of {noun}: {', '.join((first.file.name, *same_rank))}",
             "Leave one in the folder.",
         )
     return first
 
 
 def _check_candidates_are_read(path: Path, root: Path) -> None:
-    """Raise a ``UsageError`` for a file that bears the name of candidates and is not read because of its ending."""
+    """Raise a ``UsageError`` for a file that is named as candidates are, but is not read because of its ending.
+
+    It is called if no table of candidates was found.
+    """
     for file in (*files_in(root), *files_in(root / TOP_RANKED)):
         if file.name.startswith(TOP_RANKED) or file.parent.name == TOP_RANKED:
             hint = f"Tables are, and .txt, .run and .trec: docs/own_data_files.md. To rank all documents: {path}:kind=retrieval"
@@ -383,50 +416,60 @@ def _check_candidates_are_read(path: Path, root: Path) -> None:
 
 
 def _reranking(collection: DataLayout, candidates: Sequence[OwnTable]) -> DataLayout:
-    """Return the layout of a collection with its candidates."""
-    table = _first_table(collection.path, candidates, "candidates")
-    usual = dict(collection.usual)
+    """Return the layout of a collection with the preferred table of candidates; ``UsageError`` if two are preferred."""
+    table = _preferred_table(collection.path, candidates, "candidates")
+    aliases = dict(collection.aliases)
     if table.format != PLAIN_TEXT:
         header = table.columns()
         for columns in (LISTED_CANDIDATES, CANDIDATES):
-            names = _usual_columns(header, columns, collection.renamed, USUAL_CANDIDATES)
+            names = _aliases_in(header, columns, collection.column_options, CANDIDATE_ALIASES)
             # Names of lists come before those of single candidates.
-            usual[TOP_RANKED] = {**names, **usual.get(TOP_RANKED, {})}
-    chosen: tuple[str, ...] = ()
+            aliases[TOP_RANKED] = {**names, **aliases.get(TOP_RANKED, {})}
+    table_remarks: tuple[str, ...] = ()
     if len(candidates) > 1 or table.name not in (TEST, TOP_RANKED):
-        chosen = (f"candidates of {table.file.name}",)
+        table_remarks = (f"candidates of {table.file.name}",)
     tables = {**collection.tables, TOP_RANKED: table}
-    return replace(collection, kind="reranking", tables=tables, usual=usual, chosen=chosen)
+    return replace(
+        collection, kind="reranking", tables=tables, aliases=aliases, table_remarks=table_remarks
+    )
 
 
 def _linking(
-    path: Path, tables: Mapping[str, OwnTable], renamed: Mapping[str, str]
+    path: Path, tables: Mapping[str, OwnTable], column_options: Mapping[str, str]
 ) -> DataLayout | None:
-    """Return the layout of a dictionary and mentions, if there are tables of both."""
+    """Return the layout of a dictionary and mentions; ``None`` unless there are tables of both.
+
+    Raises:
+        UsageError: there are several tables of one of them.
+    """
     dictionaries: list[OwnTable] = []
     mentions: list[OwnTable] = []
     for table in tables.values():
         header = table.columns()
-        if _has_columns(header, NAMES, renamed):
+        if _has_columns(header, NAMES, column_options):
             dictionaries.append(table)
-        if _has_columns(header, MENTIONS, renamed):
+        if _has_columns(header, MENTIONS, column_options):
             mentions.append(table)
     if not dictionaries or not mentions:
         return None
-    for same_columns in (dictionaries, mentions):
-        if len(same_columns) > 1:
-            names = ", ".join(table.name for table in same_columns)
+    for matches in (dictionaries, mentions):
+        if len(matches) > 1:
+            names = ", ".join(table.name for table in matches)
             raise UsageError(
                 f"{path} has several tables of one kind: {names}", "Leave one in the folder."
             )
     parts = {"names": dictionaries[0], "mentions": mentions[0]}
-    return DataLayout(path, "linking", parts, renamed)
+    return DataLayout(path, "linking", parts, column_options)
 
 
 def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTable]:
-    """Return the tables by split, or the only one as the test split.
+    """Return the tables of the training and the test split, by split; a single table is the test split.
 
-    Their names are the split, or have its word (``sts-train``, ``sts-test``).
+    Tables are named as the split, or with its word (``sts-train``, ``sts-test``).
+
+    Raises:
+        UsageError: there are several tables, but none or more than one of the test split, or several of the training
+            split; or a folder has only a training split.
     """
     by_split: dict[str, OwnTable] = {}
     for split in (TRAIN, TEST):
@@ -441,6 +484,7 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
             by_split[split] = matches[0]
     if TEST in by_split:
         return by_split
+    # A single file of the training split is scored if the user named it, not if it is all that a folder holds.
     if len(tables) > 1 or (TRAIN in by_split and by_split[TRAIN].file != path):
         names = ", ".join(table.file.name for table in tables.values())
         hint = "Name one of these files test. Linking needs two tables, with the columns name, id and mention, id."
@@ -448,12 +492,16 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
     return {TEST: next(iter(tables.values()))}
 
 
-def _check_names(path: Path, train: OwnTable, test: OwnTable) -> None:
-    """Refuse tables whose names differ before or behind the word for their split: they may be of two data sets."""
+def _check_same_data_set(path: Path, train: OwnTable, test: OwnTable) -> None:
+    """Raise a ``UsageError`` for two tables whose names differ in other words than the split.
+
+    They may be of two data sets. Only the test split may have words of its own, after the split (``test_2``).
+    """
     words_before_train, words_after_train = _words_around(train.name, TRAIN)
     words_before_test, words_after_test = _words_around(test.name, TEST)
-    are_alike = words_before_train == words_before_test
-    if not are_alike or words_after_train not in ([], words_after_test):
+    start_alike = words_before_train == words_before_test
+    end_alike = words_after_train in ([], words_after_test)
+    if not start_alike or not end_alike:
         raise UsageError(
             f"{path}: it is not certain that {train.file.name} is trained on for {test.file.name}",
             "Name them alike: train and test, or my-train and my-test.",
@@ -461,7 +509,7 @@ def _check_names(path: Path, train: OwnTable, test: OwnTable) -> None:
 
 
 def _words_around(name: str, split: str) -> tuple[list[str], list[str]]:
-    """Return the words of a table's name before and behind the word for its split; all are before it without one."""
+    """Return the words of a table's name before and after that of its split; without this word all are before it."""
     words = _words_of(name)
     if split not in words:
         return words, []
@@ -469,10 +517,20 @@ def _words_around(name: str, split: str) -> tuple[list[str], list[str]]:
     return words[:index], words[index + 1 :]
 
 
-def _labelled_table(
-    path: Path, tables: Mapping[str, OwnTable], kind: str, renamed: Mapping[str, str]
+def _split_layout(
+    path: Path, tables: Mapping[str, OwnTable], kind: str, column_options: Mapping[str, str]
 ) -> DataLayout:
-    """Return the layout of one of ``TABLES``, by the columns of the test split."""
+    """Return the layout of one of the kinds in ``TABLES``, by the columns of the test split.
+
+    Args:
+        path: the path that the user named.
+        tables: the tables by split, from ``_split_tables``.
+        kind: the kind that the user named, or empty for any.
+        column_options: options that name columns in the tables.
+
+    Raises:
+        UsageError: columns match no kind or several, an option names a column twice, or the splits are not certain.
+    """
     file = tables[TEST].file
     header = tables[TEST].columns()
     if kind in TABLES:
@@ -480,26 +538,28 @@ def _labelled_table(
     else:
         kinds = [name for name in TABLES if name not in NOT_BY_COLUMNS]
 
-    # Other usual names count only where no kind has its columns under their own names.
-    fitting = [name for name in kinds if _has_columns(header, TABLES[name], renamed)]
-    usual: dict[str, str] = {}
-    if not fitting:
-        usual_by_kind = _kinds_by_usual_columns(header, kinds, renamed)
-        if not usual_by_kind:
+    # Other usual names count only if no kind has its columns under their own names.
+    matches = [name for name in kinds if _has_columns(header, TABLES[name], column_options)]
+    aliases: dict[str, str] = {}
+    if not matches:
+        aliases_by_kind = _aliases_by_kind(header, kinds, column_options)
+        if not aliases_by_kind:
             has_query = any(name.strip().lower() == "query" for name in header)
             if has_query and not kind:
                 kinds.append("reranking")
-            raise _no_layout(path, header, kinds, renamed)
-        # A pair with a label has a text with a label too.
-        most = max(len(TABLES[name]) for name in usual_by_kind)
-        fitting = [name for name in usual_by_kind if len(TABLES[name]) == most]
-        usual = usual_by_kind[fitting[0]]
-    if len(fitting) > 1:
-        hint = f"Name the kind: kind={fitting[0]}, behind the path and a colon, or --kind {fitting[0]}."
-        raise UsageError(f"{file} has the columns of {' and of '.join(fitting)}", hint)
+            raise _no_layout_error(path, header, kinds, column_options)
+        # Labelled pairs also have the columns of labelled texts: kinds with more columns are preferred.
+        most_columns = max(len(TABLES[name]) for name in aliases_by_kind)
+        matches = [name for name in aliases_by_kind if len(TABLES[name]) == most_columns]
+        aliases = aliases_by_kind[matches[0]]
+    if len(matches) > 1:
+        hint = (
+            f"Name the kind: kind={matches[0]}, after the path and a colon, or --kind {matches[0]}."
+        )
+        raise UsageError(f"{file} has the columns of {' and of '.join(matches)}", hint)
 
-    layout_kind = fitting[0]
-    split_column = renamed.get("split", "split")
+    layout_kind = matches[0]
+    split_column = column_options.get("split", "split")
     if TRAIN in tables and split_column in header:
         train_name = tables[TRAIN].file.name
         raise UsageError(
@@ -507,118 +567,122 @@ def _labelled_table(
             f"Remove the column, or put all rows into one file and leave {train_name} out.",
         )
     columns = TABLES[layout_kind]
-    if len({renamed.get(column, column) for column in columns}) < len(columns):
+    if len({column_options.get(column, column) for column in columns}) < len(columns):
         raise UsageError(
             f"{file}: two columns of {layout_kind} are renamed to one column",
             "Name another for each.",
         )
-    # Only classifiers are trained.
+    # Only classification has training, so other kinds do not read the training split.
     parts = {TEST: tables[TEST]}
     if layout_kind == "classification" and TRAIN in tables:
-        _check_names(path, tables[TRAIN], tables[TEST])
+        _check_same_data_set(path, tables[TRAIN], tables[TEST])
         parts = dict(tables)
-    return DataLayout(path, layout_kind, parts, renamed, dict.fromkeys(parts, usual))
+    return DataLayout(path, layout_kind, parts, column_options, dict.fromkeys(parts, aliases))
 
 
-def _kinds_by_usual_columns(
-    header: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+def _aliases_by_kind(
+    header: Sequence[str], kinds: Sequence[str], column_options: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
-    """Return the kinds whose columns a table has under other usual names, with these names by column."""
-    usual_by_kind = {}
+    """Return the kinds whose columns a table has, some under other usual names, with these names by column."""
+    aliases_by_kind = {}
     for kind in kinds:
-        usual = _usual_columns(header, TABLES[kind], renamed)
-        if usual and not _has_other_texts(header, TABLES[kind], renamed, usual):
-            usual_by_kind[kind] = usual
-    return usual_by_kind
+        aliases = _aliases_in(header, TABLES[kind], column_options)
+        if aliases and not _has_other_texts(header, TABLES[kind], column_options, aliases):
+            aliases_by_kind[kind] = aliases
+    return aliases_by_kind
 
 
-def _usual_columns(
+def _aliases_in(
     header: Sequence[str],
     columns: Sequence[str],
-    renamed: Mapping[str, str],
-    usual: Mapping[str, Sequence[str]] = USUAL,
+    column_options: Mapping[str, str],
+    aliases: Mapping[str, Sequence[str]] = COLUMN_ALIASES,
 ) -> dict[str, str]:
-    """Return the names, in a file, of columns that have other usual names there.
+    """Return the names in a file of columns that it has under other usual names, by column.
 
-    Empty if a column is missing, if several may be it, or if all have their own name.
+    The result is empty if a column is missing or may be one of several, or if all columns have their own names.
     """
-    # Of names that differ in case the first counts.
+    # Of names that differ only in case the first counts.
     names_in_file = {name.strip().lower(): name for name in reversed(header)}
-    usual_columns: dict[str, str] = {}
+    names_by_column: dict[str, str] = {}
     for column in columns:
         option = as_option(column)
-        if renamed.get(option, column) in header:
+        if column_options.get(option, column) in header:
             continue
-        if option in renamed:
+        if option in column_options:
             return {}
-        taken = {*usual_columns.values(), *renamed.values()}
+        taken = {*names_by_column.values(), *column_options.values()}
         matches = []
-        for name in (column, *usual.get(column, ())):
+        for name in (column, *aliases.get(column, ())):
             if name in names_in_file and names_in_file[name] not in taken:
                 matches.append(names_in_file[name])
-        # With several matches it is not certain which is meant.
+        # The column is missing, or it is not certain which of several is meant.
         if len(matches) != 1:
             return {}
-        usual_columns[column] = matches[0]
-    return usual_columns
+        names_by_column[column] = matches[0]
+    return names_by_column
 
 
 def _has_other_texts(
     header: Sequence[str],
     columns: Sequence[str],
-    renamed: Mapping[str, str],
-    usual: Mapping[str, str],
+    column_options: Mapping[str, str],
+    aliases: Mapping[str, str],
 ) -> bool:
     """Return whether a file has columns of texts that a kind does not read."""
-    names = {renamed.get(column, usual.get(column, column)) for column in columns}
+    names = {column_options.get(column, aliases.get(column, column)) for column in columns}
     return any(name.strip().lower() in _TEXTS for name in header if name not in names)
 
 
-def _has_columns(header: Sequence[str], columns: Sequence[str], renamed: Mapping[str, str]) -> bool:
+def _has_columns(
+    header: Sequence[str], columns: Sequence[str], column_options: Mapping[str, str]
+) -> bool:
     """Return whether a table has columns under their own names, or as the user named or numbered them."""
-    names = [renamed.get(as_option(column), column) for column in columns]
-    return all(name in header for name in names) or are_numbers(names, header)
+    names = [column_options.get(as_option(column), column) for column in columns]
+    return all(name in header for name in names) or are_column_numbers(names, header)
 
 
-def are_numbers(names: Sequence[str], header: Sequence[str]) -> bool:
-    """Return whether names are numbers of columns, of a table without a header whose first row is ``header``."""
+def are_column_numbers(names: Sequence[str], header: Sequence[str]) -> bool:
+    """Return whether all names are numbers of columns; if so, ``header`` is the first row of a table without one."""
     if all(name in header for name in names):
         return False
     return all(0 <= parse_index(name) < len(header) for name in names)
 
 
-def _no_layout(
-    path: Path, header: Sequence[str], kinds: Sequence[str], renamed: Mapping[str, str]
+def _no_layout_error(
+    path: Path, header: Sequence[str], kinds: Sequence[str], column_options: Mapping[str, str]
 ) -> UsageError:
-    """Return the error for a table of no layout, with the layout that lacks the fewest columns."""
+    """Return the error for a table that matches none of ``kinds``; its hint is on the kind that comes nearest."""
     mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
     # The first line of a file without a header holds texts.
     names = f"{len(header)} columns" if without_texts() else f"the columns {', '.join(header)}"
     problem = f"{path} has {names}, which {mismatch}"
 
     options = {column for kind in kinds for column in TABLES[kind]}
+    # If the kind is not certain, positive= may be a label of pairs.
     if len(kinds) > 1:
-        # positive= may be a label of pairs.
         options.discard("positive")
-    for option, name in renamed.items():
-        if option in options and name not in header and not are_numbers([name], header):
+    for option, name in column_options.items():
+        if option in options and name not in header and not are_column_numbers([name], header):
             return UsageError(f"{path} has no column {name!r}", f"It has {names}.")
 
-    # Names that differ in case or in spaces at their ends are similar.
+    # The table may have a missing column under a name that differs only in case or in spaces at its ends.
     similar = {name.strip().lower(): name for name in header}
     missing: dict[str, list[str]] = {}
-    unlike: dict[str, list[str]] = {}
+    without_similar: dict[str, list[str]] = {}
     for kind in kinds:
-        missing[kind] = [name for name in TABLES[kind] if renamed.get(name, name) not in header]
-        unlike[kind] = [name for name in missing[kind] if name not in similar]
-    nearest = min(kinds, key=lambda kind: (len(unlike[kind]), len(missing[kind])))
+        missing[kind] = [
+            name for name in TABLES[kind] if column_options.get(name, name) not in header
+        ]
+        without_similar[kind] = [name for name in missing[kind] if name not in similar]
+    nearest = min(kinds, key=lambda kind: (len(without_similar[kind]), len(missing[kind])))
     if not missing[nearest]:
         return UsageError(
             problem, f"If they are of {nearest}, name the kind: {path}:kind={nearest}"
         )
-    if len(unlike[nearest]) == len(TABLES[nearest]):
-        known = [f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds]
-        hint = f"Known columns: {'; '.join(known)}"
+    if len(without_similar[nearest]) == len(TABLES[nearest]):
+        columns_by_kind = [f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds]
+        hint = f"Known columns: {'; '.join(columns_by_kind)}"
     else:
         hint = f"For {nearest} it needs {', '.join(missing[nearest])}"
     renames = ",".join(f"{name}={similar.get(name, 'ITS_NAME')}" for name in missing[nearest])
@@ -628,5 +692,5 @@ def _no_layout(
 
 
 def as_option(column: str) -> str:
-    """Return the option that renames a column: ``id`` for ``_id``, ``query`` for ``query-id``, else its name."""
+    """Return the option that names a column: ``id`` for ``_id``, ``query`` for ``query-id``, else the column itself."""
     return column.removeprefix("_").removesuffix("-id")

@@ -1,4 +1,4 @@
-"""Measures by their names in MTEB, and folds that keep items with a common text together."""
+"""Measures by their names in MTEB; folds and groups of items that share a text."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from mirrorbench.data.corpora import normalised
 
 FOLDS = 5
 """Number of folds for data without a split."""
-FEWEST = 5
-"""Fewest scored texts of each label from which the error of macro F1 can be estimated."""
-RETRIEVAL = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
-"""Measures that are means over queries."""
-RERANKING = ("ndcg_at_10", "map", "mrr_at_10")
-"""Those of rankings that hold all candidates."""
-USUAL_NAMES = {
+MIN_TEXTS_OF_LABEL = 5
+"""Smallest number of scored texts of each label from which the error of macro F1 can be estimated."""
+RETRIEVAL_MEASURES = ("ndcg_at_10", "map", "mrr_at_10", "recall_at_10", "recall_at_100")
+"""Measures of retrieval, which are means over queries."""
+RERANKING_MEASURES = ("ndcg_at_10", "map", "mrr_at_10")
+"""Measures of reranking; recall says nothing of rankings that hold all candidates."""
+MEASURE_TITLES = {
     "ndcg_at_10": "nDCG@10",
     "map": "MAP",
     "mrr_at_10": "MRR@10",
@@ -33,7 +33,7 @@ USUAL_NAMES = {
     "macro_f1": "macro F1",
     "v_measure": "V-measure",
 }
-"""Names of measures in headings; the others are called by their own."""
+"""Names of measures in headings; a measure that is not among them keeps its name."""
 SPREAD = {
     "ndcg_at_10": 0.25,
     "map": 0.25,
@@ -55,7 +55,7 @@ SPREAD = {
 def average_precision(scores: Any, gold: Any) -> float | None:
     """Return the average precision of scores against labels of 1 and 0; ``None`` if only one label occurs.
 
-    Equal to scikit-learn's but many times as fast: comparing two encoders on n items computes it 2 n times.
+    The same as scikit-learn's but many times as fast: comparing two encoders on n items computes it 2 n times.
     """
     values = np.asarray(scores, np.float64)
     is_positive = np.asarray(gold) == 1
@@ -68,10 +68,11 @@ def average_precision(scores: Any, gold: Any) -> float | None:
     # A stable sort merges two sorted runs in linear time, and puts a positive below a negative of its value.
     order = np.argsort(np.concatenate([positive, negative]), kind="stable")
     positions = np.flatnonzero(order < n_positive)
-    # For each positive, the first positive that has its value: all of them are retrieved under one threshold.
+    # For each positive, the index of the first positive with the same score: one threshold retrieves all of these.
     first = np.arange(n_positive)
     first[1:] *= positive[1:] != positive[:-1]
     first = np.maximum.accumulate(first)
+    # The precision of this threshold: positives from there on, among all items from there on.
     precisions = (n_positive - first) / (n - positions[first])
     return float(np.mean(precisions))
 
@@ -79,12 +80,12 @@ def average_precision(scores: Any, gold: Any) -> float | None:
 def macro_f1(predicted: Any, gold: Any) -> float | None:
     """Return the mean F1 over labels, for two arrays of labels or of label indices; ``None`` without items.
 
-    Equal to scikit-learn's but many times as fast.
+    The same as scikit-learn's but many times as fast.
     """
     if not len(gold):
         return None
     labels = np.concatenate([predicted, gold])
-    # Numbers are counted as they are: finding those that occur takes most of the time.
+    # Floats are label indices, and serve as codes: np.unique would take most of the time.
     if labels.dtype.kind == "f":
         codes = labels.astype(np.intp)
     else:
@@ -102,22 +103,25 @@ def macro_f1(predicted: Any, gold: Any) -> float | None:
 def folds(
     labels: NDArray[Any], texts: Sequence[tuple[str, ...]]
 ) -> Iterator[tuple[NDArray[Any], NDArray[Any]]]:
-    """Yield rows to fit on and rows to score, ``FOLDS`` times, stratified by label; a text is in one fold only."""
+    """Yield rows to fit on and rows to score, for each of ``FOLDS`` folds.
+
+    Folds are stratified by label. Items that share a text are in one fold.
+    """
     from sklearn.model_selection import StratifiedGroupKFold
 
     splitter = StratifiedGroupKFold(FOLDS, shuffle=True, random_state=0)
     yield from splitter.split(texts, labels, text_groups(texts))
 
 
-def dealt(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
-    """Return the fold of each item: groups are dealt in the order of their numbers of items with label 1.
+def fold_numbers(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
+    """Return the number of each item's fold; groups are dealt to folds in turn, by their numbers of items with label 1.
 
-    Deterministic, and in seconds for a million groups; scikit-learn's ``StratifiedGroupKFold`` (``folds``) takes a
-    tenth of a millisecond for each group.
+    It is deterministic and takes seconds for a million groups; scikit-learn's ``StratifiedGroupKFold`` (``folds``)
+    takes a tenth of a millisecond for each group.
 
     Args:
-        labels: 1 or 0 of each item.
-        groups: its group, a number from 0.
+        labels: the label of each item, 1 or 0.
+        groups: the group of each item, numbered from 0.
     """
     n_items = np.bincount(groups)
     n_positive = np.bincount(groups, weights=labels)
@@ -131,20 +135,20 @@ def dealt(labels: NDArray[Any], groups: NDArray[Any]) -> NDArray[np.intp]:
 
 
 def rare_labels(labels: NDArray[Any], groups: NDArray[Any]) -> dict[Any, int]:
-    """Return the labels that have too few groups of items to be in all folds, with their numbers of groups."""
+    """Return the labels that occur in too few groups to be in all folds, with their numbers of groups."""
     n_groups = {label: len(np.unique(groups[labels == label])) for label in np.unique(labels)}
     return {label: n for label, n in n_groups.items() if n < FOLDS}
 
 
 def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
-    """Raise ``DataFormatError`` if a label has too few groups of items to be in all folds."""
+    """Raise a ``DataFormatError`` if a label occurs in too few groups to be in all folds; ``data`` is their name."""
     for label, n in rare_labels(labels, groups).items():
         problem = f"{data}: without a split each label needs {FOLDS} different texts, and {shown(str(label))} has {n}"
         raise DataFormatError(problem, "Add examples of it, leave it out, or give a split.")
 
 
 def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
-    """Return the group of each item: items with a common text are in one group, directly or through others."""
+    """Return the group of each item, numbered from 0; items that share a text, directly or through others, are one group."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -163,9 +167,10 @@ def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
 
 
 def resampling_groups(texts: Mapping[str, tuple[str, ...]]) -> Mapping[str, tuple[str, ...]]:
-    """Return the name of each item's group in ``text_groups``, by item, for resampling.
+    """Return the name of each item's group, by item: the groups are resampled as a whole.
 
-    If one group holds most of the items, such as queries by their relevant documents, return the texts themselves.
+    Items that share a normalised text, directly or through others, are one group. If one group would hold most of the
+    items, as may happen with queries and their relevant documents, return the texts, so that only direct sharing counts.
     """
     groups = text_groups([tuple(map(normalised, item_texts)) for item_texts in texts.values()])
     if 2 * np.bincount(groups).max() > len(groups):

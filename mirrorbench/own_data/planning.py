@@ -1,4 +1,4 @@
-"""Plans of ``mirrorbench evaluate``: names of data, rows of encoders, transformations, and remarks."""
+"""Plans of ``mirrorbench evaluate``: its data sets, encoders and transformations, and sentences on them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirrorbench.core.unknown_words import UnknownWords
 from mirrorbench.data.corpora import Contamination, GeneratedCorpus
 from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.own_data.layouts import as_option
-from mirrorbench.own_data.measures import SPREAD, USUAL_NAMES, text_groups
+from mirrorbench.own_data.measures import MEASURE_TITLES, SPREAD, text_groups
 from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ TRANSFORMATIONS: dict[str, dict[str, Value]] = {
 
 
 class Data(NamedTuple):
-    """Own data in memory: their name as a task, their task and their items."""
+    """A user's data set in memory: its name as a task, its task and its items."""
 
     name: str
     task: Any
@@ -53,7 +53,7 @@ class Data(NamedTuple):
 
     @classmethod
     def read(cls, names: Sequence[str], plugins: Plugins, store: DataStore) -> dict[str, Data]:
-        """Read data by their names."""
+        """Read data sets by their names as tasks, and return them by name."""
         tasks = {name: plugins.tasks[name] for name in names}
         titles = Counter(task.title for task in tasks.values())
         data: dict[str, Data] = {}
@@ -64,34 +64,36 @@ class Data(NamedTuple):
 
     @property
     def corpus(self) -> GeneratedCorpus:
-        """Their texts, to tune on."""
+        """The texts of the data set, to tune on."""
         name = f"texts of {self.name}"
         return GeneratedCorpus(name, name, partial(self.task.documents, self.items))
 
     @property
     def heading(self) -> str:
-        """The title and the score: ``cranfield (nDCG@10)``."""
+        """The title and the main metric: ``cranfield (nDCG@10)``."""
         metric = self.task.main_metric
-        return f"{self.title} ({USUAL_NAMES.get(metric, metric)})"
+        return f"{self.title} ({MEASURE_TITLES.get(metric, metric)})"
 
     @property
     def summary(self) -> str:
         """Kind and numbers of items, as one line."""
         return f"{self.title}: {self.task.kind}, {self.task.summary(self.items)}"
 
-    def detectable(self) -> str:
-        """Return the least difference of two usual encoders that these items detect with a power of .8, as a line."""
+    def difference_sentence(self) -> str:
+        """Say what difference of two usual encoders these items detect with a power of .8."""
         from mirrorbench.reports.renderers import number
 
         metric = self.task.main_metric
-        least = self._reach(0.975, 0.8)
+        least = self._detectable_difference(0.975, 0.8)
         if least >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
-        more = f"of about {number(least)} and more; smaller ones need more items."
-        return f"{self.title} can show differences in {metric} {more}"
+        return (
+            f"{self.title} can show differences in {metric} of about {number(least)} and more; "
+            "smaller ones need more items."
+        )
 
-    def can_show_equality(self, margin: float) -> str:
-        """Return, as a line, whether these items can show (power .8) that two usual, equally good encoders are equal."""
+    def equality_sentence(self, margin: float) -> str:
+        """Say whether these items can show, with a power of .8, that two usual, equally good encoders are equal."""
         from mirrorbench.reports.renderers import number
         from mirrorbench.reports.renderers.verdicts import margin_words
 
@@ -99,8 +101,8 @@ class Data(NamedTuple):
         # The test of equality was not simulated for these measures.
         if metric in ("macro_f1", "v_measure"):
             return f"{self.title}: whether encoders are equal is not tested for {metric}."
-        # Two one-sided tests that succeed in .9 of cases each succeed together in .8.
-        least = self._reach(0.975, 0.9)
+        # Equality is shown by two one-sided tests. If each succeeds with a probability of .9, both do with .8.
+        least = self._detectable_difference(0.975, 0.9)
         words = margin_words(margin)
         if least <= margin:
             return f"{self.title} can show that two usual encoders, equally good, are equal within {words}."
@@ -109,23 +111,36 @@ class Data(NamedTuple):
             return f"{line}, but within {number(least)}."
         return f"{line}, or at all."
 
-    def _reach(self, level: float, power: float) -> float:
-        """Return the distance of two usual encoders at which a one-sided test at ``1 - level`` has this power."""
+    def _detectable_difference(self, confidence: float, power: float) -> float:
+        """Return the least difference of two usual encoders that a one-sided test detects with this power.
+
+        With fewer than two independent items it is infinite.
+        """
         from scipy.stats import t
 
         texts = self.task.texts(self.items)
         if self.task.kind == "retrieval":
             n = len(texts)
         else:
+            # Items that share a text are not independent.
             n = len(np.unique(text_groups(list(texts.values()))))
         if n < 2:
             return np.inf
-        standard_errors = t.ppf([level, power], n - 1).sum()
+        standard_errors = t.ppf([confidence, power], n - 1).sum()
         return float(standard_errors * SPREAD[self.task.main_metric] / n**0.5)
 
 
 def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
-    """Return the name of a path as a task: with a slash, and with options behind it, those of the path first."""
+    """Return the name of a path as a task: ``./faq.csv:kind=clustering``.
+
+    Args:
+        path: a file or folder, which may have options already; they come first in the name.
+        kind: the option ``kind``; empty for none.
+        columns: names of columns in the file, each as ``COLUMN=NAME``.
+
+    Raises:
+        UsageError: one of ``columns`` has another form, or the path has a comma or a colon in its name.
+    """
     renames = []
     for column in columns:
         if column.count("=") != 1:
@@ -148,7 +163,7 @@ def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
 
 
 def without_repeats(names: Sequence[str]) -> list[str]:
-    """Drop names of the same file or folder with the same options."""
+    """Return the first of all names that have the same file or folder and the same options."""
     first_names: dict[tuple[Path, str], str] = {}
     for name in names:
         path, _, options = name.partition(":")
@@ -159,30 +174,30 @@ def without_repeats(names: Sequence[str]) -> list[str]:
 def encoder_rows(
     encoders: Sequence[str | EncoderSpec | NamedEncoder], plugins: Plugins, folders: Folders
 ) -> dict[str, EncoderSpec]:
-    """Return the spec of each encoder by its text; ``UsageError`` if two are the same encoder."""
+    """Return the spec of each encoder by its name, as typed; raise a ``UsageError`` if two are the same encoder."""
     from mirrorbench.runs.backbone_files import BackboneFiles
     from mirrorbench.runs.ladder import untuned_row
     from mirrorbench.runs.model_trials import planned_traits
 
     files = BackboneFiles(folders.offline, partial(planned_traits, cache=folders.cache))
-    rows: dict[str, EncoderSpec] = {}
+    specs: dict[str, EncoderSpec] = {}
     for encoder in encoders:
-        text = str(encoder)
+        name = str(encoder)
         if isinstance(encoder, NamedEncoder):
-            row = encoder.spec
+            spec = encoder.spec
         else:
-            row = untuned_row(as_spec(encoder), plugins, files)
-        for earlier_text, earlier_row in rows.items():
-            if _is_same(earlier_row, row):
+            spec = untuned_row(as_spec(encoder), plugins, files)
+        for earlier_name, earlier_spec in specs.items():
+            if _is_same_encoder(earlier_spec, spec):
                 raise UsageError(
-                    f"{earlier_text} and {text} are the same encoder, {row}", "Name each once."
+                    f"{earlier_name} and {name} are the same encoder, {spec}", "Name each once."
                 )
-        rows[text] = row
-    return rows
+        specs[name] = spec
+    return specs
 
 
-def _is_same(first: EncoderSpec, second: EncoderSpec) -> bool:
-    """Return whether two specs are equal, whatever the spelling of a directory."""
+def _is_same_encoder(first: EncoderSpec, second: EncoderSpec) -> bool:
+    """Return whether two specs are equal, even if they spell the path of a model's directory differently."""
     if not (first.is_path and second.is_path):
         return first == second
     if replace(first, backbone=second.backbone) != second:
@@ -190,8 +205,8 @@ def _is_same(first: EncoderSpec, second: EncoderSpec) -> bool:
     return resolved(first.backbone) == resolved(second.backbone)
 
 
-def transformed(spec: EncoderSpec) -> dict[str, EncoderSpec]:
-    """Return an encoder with each of ``TRANSFORMATIONS``, by name; none if its spec has a transformation already."""
+def transformed_specs(spec: EncoderSpec) -> dict[str, EncoderSpec]:
+    """Return a spec with each of ``TRANSFORMATIONS``, by name; none if it transforms its vectors already."""
     if spec.get("post") is not None or spec.get("dims") is not None:
         return {}
     return {name: spec.with_params(**post) for name, post in TRANSFORMATIONS.items()}
@@ -208,36 +223,39 @@ def evaluation_plan(
     objects: Mapping[EncoderSpec, Encoder] = MappingProxyType({}),
     fetch: bool = True,
 ) -> Plan:
-    """Plan the evaluation of encoders on data; tuning and transformations use the texts of the data themselves.
+    """Plan the evaluation of encoders on data sets; tuning and transformations use the texts of the data sets.
 
     Args:
         encoders: the spec of each encoder by its name, as typed.
-        data: the data by name.
-        plugins: all that is registered.
-        folders: data and cache.
+        data: the data sets by name.
+        plugins: the registered tasks, metrics and methods.
+        folders: the folders of data and cache.
         compute: device and precisions.
         reporter: receives notes.
         baselines: add ``TRANSFORMATIONS`` of each encoder.
         objects: encoders that are passed as objects, by spec.
-        fetch: download models that are missing.
+        fetch: download missing models.
+
+    Raises:
+        DataFormatError: a data set changed after it was read.
     """
     from mirrorbench.pipeline import make_plan
     from mirrorbench.runs.requests import Request
 
     names: dict[EncoderSpec, str] = {}
     optional: list[EncoderSpec] = []
-    for text, spec in encoders.items():
-        names[spec] = text
+    for name, spec in encoders.items():
+        names[spec] = name
         if baselines:
-            for transformation, baseline in transformed(spec).items():
-                names[baseline] = f"{text}, {transformation}"
+            for transformation, baseline in transformed_specs(spec).items():
+                names[baseline] = f"{name}, {transformation}"
                 optional.append(baseline)
     requests = []
-    for tested in data.values():
+    for data_set in data.values():
         request = Request(
             tuple(names),
-            (tested.name,),
-            corpus=tested.corpus,
+            (data_set.name,),
+            corpus=data_set.corpus,
             optional=frozenset(optional),
             objects=objects,
             names=names,
@@ -245,9 +263,9 @@ def evaluation_plan(
         requests.append(request)
     plan = make_plan(requests, plugins, folders, compute, reporter, fetch)
     for cell in plan.cells:
-        tested = data[cell.task]
-        if dict(cell.data) != tested.task.identity_of(tested.items, folders.data):
-            raise changed_while_read(tested.title)
+        data_set = data[cell.task]
+        if dict(cell.data) != data_set.task.identity_of(data_set.items, folders.data):
+            raise changed_while_read(data_set.title)
     return plan
 
 
@@ -258,55 +276,71 @@ def overlaps(
     store: DataStore,
     reporter: Reporter,
 ) -> dict[str, Contamination]:
-    """Return the overlap of each data, by name, with the texts of a file or folder, if their texts are known."""
+    """Return the overlap of each data set, by name, with texts that encoders were tuned on.
+
+    Data sets whose overlap cannot be computed are left out.
+
+    Args:
+        texts: a corpus or a file of texts, or a folder that is a data set itself.
+        data: the data sets by name.
+        plugins: the registered tasks and corpora.
+        store: the data store.
+        reporter: receives progress and notes.
+    """
     from mirrorbench.runs.corpus_overlap import corpus_overlap
 
     corpus: str | GeneratedCorpus = texts
     if isdir(texts):
-        name = data_name(texts, "", ())
-        corpus = Data.read([name], plugins, store)[name].corpus
-    found = corpus_overlap(corpus, list(data), plugins, store, reporter)
-    return {
-        name: overlap
-        for name, overlap in zip(data, found.values(), strict=True)
-        if isinstance(overlap, Contamination)
-    }
+        folder_name = data_name(texts, "", ())
+        corpus = Data.read([folder_name], plugins, store)[folder_name].corpus
+    overlap_by_task = corpus_overlap(corpus, list(data), plugins, store, reporter)
+    overlap_by_name = {}
+    for name, overlap in zip(data, overlap_by_task.values(), strict=True):
+        if isinstance(overlap, Contamination):
+            overlap_by_name[name] = overlap
+    return overlap_by_name
 
 
 def overlap_lines(
-    texts: str, seen: Mapping[str, Contamination], data: Mapping[str, Data]
+    texts: str, overlap_by_name: Mapping[str, Contamination], data: Mapping[str, Data]
 ) -> Iterator[str]:
-    """Yield a line for each data with the share of items that hold a text of a file or folder; none without a name."""
+    """Yield a sentence for each data set on the share of its items that hold a text of ``texts``.
+
+    Args:
+        texts: the file or folder that encoders were tuned on; empty for no sentences.
+        overlap_by_name: the overlap of data sets by name, from ``overlaps``.
+        data: the data sets by name.
+    """
     if not texts:
         return
-    for tested in data.values():
+    for data_set in data.values():
         share = "unknown"
-        if tested.name in seen:
-            share = f"{seen[tested.name].to_json()['any_text']:.1%}"
-        yield f"{tested.title}: {share} of the {tested.task.items_name} hold a text of {texts}"
+        if data_set.name in overlap_by_name:
+            share = f"{overlap_by_name[data_set.name].to_json()['any_text']:.1%}"
+        yield f"{data_set.title}: {share} of the {data_set.task.items_name} hold a text of {texts}"
 
 
 def encoder_lines(
     results: Sequence[Result], labels: Mapping[str, str], data: Mapping[str, Data]
 ) -> Iterator[str]:
-    """Yield sentences on texts that an encoder does not read whole: those it cuts, and words without a vector.
+    """Yield sentences on texts that encoders do not read whole: texts that they cut, and words without a vector.
 
     Args:
-        results: of all rows.
-        labels: labels of the encoders by spec; transformations of their vectors read the same texts.
-        data: the data by name.
+        results: the results of all rows.
+        labels: labels of the encoders by spec; results of other rows are skipped.
+        data: the data sets by name.
     """
     described: set[tuple[str, str]] = set()
     for result in results:
-        row = (result.spec, result.task)
-        if result.spec not in labels or row in described:
+        spec_and_task = (result.spec, result.task)
+        if result.spec not in labels or spec_and_task in described:
             continue
-        described.add(row)
-        tested = data[result.task]
-        place = f"{labels[result.spec]} on {tested.title}"
+        described.add(spec_and_task)
+        data_set = data[result.task]
+        place = f"{labels[result.spec]} on {data_set.title}"
         if "truncation" in result.encoder:
             truncation = Truncation.of_json(result.encoder["truncation"])
             yield f"{place}: {truncation.sentence}"
         if "unknown_words" in result.encoder:
             unknown = UnknownWords.of_json(result.encoder["unknown_words"])
-            yield f"{place}: {unknown.sentence(tested.task.items_name)}"
+            yield f"{place}: {unknown.sentence(data_set.task.items_name)}"

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.vectors import unit
 from mirrorbench.own_data.collection import Collection
-from mirrorbench.own_data.measures import RERANKING, RETRIEVAL, resampling_groups
+from mirrorbench.own_data.measures import RERANKING_MEASURES, RETRIEVAL_MEASURES, resampling_groups
 from mirrorbench.own_data.rankings import (
     DEPTH,
     Ranking,
     fuse,
     in_order_of_ties,
     measure,
-    ranked,
-    rankings_of,
+    ranking_by_scores,
+    rankings_from_rows,
     search,
 )
 from mirrorbench.own_data.tasks import STORED_PREDICTIONS, OwnData
@@ -34,8 +34,8 @@ NO_BM25 = "no query has a word of a document, so BM25 has no row"
 class RankingTask(OwnData, TaskKind[Collection]):
     """Base class of tasks that rank documents for queries.
 
-    Metrics are means over the queries that have a relevant document. The prefix ``bm25_`` stands for BM25 without the
-    encoder, ``fused_`` for the reciprocal rank fusion of both; there is none where BM25 finds nothing.
+    Metrics are means over the queries that have a relevant document. Those with the prefix ``bm25_`` are of BM25 without
+    the encoder, those with ``fused_`` of the reciprocal rank fusion of both; if BM25 finds nothing, there are none.
     """
 
     items_name = "queries"
@@ -55,7 +55,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
         return list(items.documents.values())
 
     def retrieved(self, items: Collection, item: str, predictions: Sequence[Any]) -> list[str]:
-        """Return the first documents."""
+        """Return a line for each of the first documents; relevant ones are marked with a star."""
         grades = items.judged[item]
         lines = []
         for name in predictions:
@@ -67,7 +67,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
 
     @property
     def baselines(self) -> Mapping[str, str]:  # type: ignore[override]
-        """Name the metric of BM25."""
+        """The metric of BM25's row."""
         return {"BM25": f"bm25_{self.main_metric}"}
 
     def check(self, items: Collection) -> None:
@@ -80,14 +80,14 @@ class RankingTask(OwnData, TaskKind[Collection]):
             dict(items.documents),
             dict(items.queries),
             judged,
-            sorted(items.documents_too),
+            sorted(items.queries_in_corpus),
         ]
         if items.candidates:
             parts.append({query: sorted(names) for query, names in items.candidates.items()})
         return repr(tuple(parts))
 
     def first(self, items: Collection, limit: int) -> Collection:
-        """Return the first queries, with all documents."""
+        """Return the first queries, with all documents and their judgements."""
         judged = dict(list(items.judged.items())[:limit])
         queries = {query: items.queries[query] for query in judged}
         return replace(items, queries=queries, judged=judged)
@@ -109,7 +109,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
         return {query: (text,) for query, text in items.queries.items()}
 
     def shared(self, items: Collection) -> Mapping[str, tuple[str, ...]]:
-        """Return the groups of each query, by its text and its relevant documents."""
+        """Return the groups of each query: queries that share a text or a relevant document are resampled together."""
         texts: dict[str, tuple[str, ...]] = {}
         for query, text in items.queries.items():
             grades = items.judged[query]
@@ -118,32 +118,33 @@ class RankingTask(OwnData, TaskKind[Collection]):
         return resampling_groups(texts)
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
-        """Rank the documents of each query, and measure the rankings."""
-        by_vectors = self.rankings(items, vectors)
-        rankings = {"": by_vectors}
+        """Rank the documents of each query by the encoder, by BM25 and by both, and measure the rankings."""
+        encoder_rankings = self.rankings(items, vectors)
+        # Rankings by the prefix of their metrics.
+        rankings = {"": encoder_rankings}
         has_bm25 = any(score > 0 for ranking in items.bm25 for score in ranking.values())
         if has_bm25:
             rankings["bm25_"] = items.bm25
-            rankings["fused_"] = fuse(by_vectors, items.bm25, ties=items.ties)
+            rankings["fused_"] = fuse(encoder_rankings, items.bm25, tie_orders=items.tie_orders)
 
-        # The measures of all queries, by name with the prefix of their system.
-        measured: dict[str, NDArray[np.float64]] = {}
+        values_by_metric: dict[str, NDArray[np.float64]] = {}
         for prefix, system_rankings in rankings.items():
-            system_measures = measure(items.judged, system_rankings)
+            system_values = measure(items.judged, system_rankings)
             for name in self.measures:
-                measured[f"{prefix}{name}"] = system_measures[name]
-        main = measured.pop(self.main_metric)
-        metrics: dict[str, float | None] = {self.main_metric: float(main.mean())}
-        for name, values in measured.items():
+                values_by_metric[f"{prefix}{name}"] = system_values[name]
+        # The values of the main metric are the scores of the items, the others are stored beside them.
+        main_values = values_by_metric.pop(self.main_metric)
+        metrics: dict[str, float | None] = {self.main_metric: float(main_values.mean())}
+        for name, values in values_by_metric.items():
             metrics[name] = float(values.mean())
-        found = np.array([_first_names(ranking) for ranking in by_vectors])
+        found = np.array([_stored_names(ranking) for ranking in encoder_rankings])
         return Scores(
             metrics,
             list(items.judged),
-            main,
-            np.zeros(len(main)),
+            main_values,
+            np.zeros(len(main_values)),
             notes=() if has_bm25 else (NO_BM25,),
-            extra={**measured, "found": found},
+            extra={**values_by_metric, "found": found},
         )
 
 
@@ -155,7 +156,7 @@ class Retrieval(RankingTask):
     """
 
     kind = "retrieval"
-    measures = RETRIEVAL
+    measures = RETRIEVAL_MEASURES
     version = 2
 
     def summary(self, items: Collection) -> str:
@@ -171,18 +172,18 @@ class Retrieval(RankingTask):
         queries = vectors(_with_role("query", items.queries))
         # One more than DEPTH, since the query itself may be among them.
         rows, cosines = search(queries, documents, DEPTH + 1)
-        return items.without_queries(rankings_of(names, rows, cosines))
+        return items.without_query_itself(rankings_from_rows(names, rows, cosines))
 
 
 class Reranking(RankingTask):
     """Ranking of each query's candidates by cosine, or by a cross-encoder's score.
 
-    Metrics: ``ndcg_at_10``, ``map`` and ``mrr_at_10``, as of retrieval: relevant documents that are no candidates are
-    not found.
+    Metrics: ``ndcg_at_10``, ``map`` and ``mrr_at_10``, as of retrieval: relevant documents that are not candidates
+    count as not found.
     """
 
     kind = "reranking"
-    measures = RERANKING
+    measures = RERANKING_MEASURES
 
     def summary(self, items: Collection) -> str:
         """Return the numbers of queries and candidates, and the notes on them."""
@@ -191,12 +192,12 @@ class Reranking(RankingTask):
         return "; ".join((counts, *self.remarks(items)))
 
     def as_pairs(self, items: Collection) -> Collection:
-        """Return the items to be scored pair by pair, of a query and a candidate."""
-        return replace(items, by_pairs=True)
+        """Return the items to be scored by a cross-encoder, as pairs of a query and a candidate."""
+        return replace(items, scored_as_pairs=True)
 
     def inputs(self, items: Collection) -> list[TextInput]:
         """Return all candidates and queries, with their role, or the pairs of a query and a candidate."""
-        if not items.by_pairs:
+        if not items.scored_as_pairs:
             return super().inputs(items)
         return [pair for query in items.queries for pair in _pairs(items, query)]
 
@@ -205,7 +206,7 @@ class Reranking(RankingTask):
         rankings: list[Ranking] = []
         for query, text in items.queries.items():
             names = items.candidates[query]
-            if items.by_pairs:
+            if items.scored_as_pairs:
                 scores = vectors(_pairs(items, query))[:, 0]
             else:
                 texts = {name: items.documents[name] for name in names}
@@ -213,7 +214,7 @@ class Reranking(RankingTask):
                 query_vectors = unit(vectors([TextInput(text, role="query")]))
                 # Equal vectors have equal cosines only after float64 is rounded to float32.
                 scores = (candidate_vectors @ query_vectors[0]).astype(np.float32)
-            rankings.append(ranked(names, scores))
+            rankings.append(ranking_by_scores(names, scores))
         return rankings
 
 
@@ -223,8 +224,8 @@ def _pairs(items: Collection, query: str) -> list[TextInput]:
     return [TextInput(text, second=items.documents[name]) for name in items.candidates[query]]
 
 
-def _first_names(ranking: Ranking) -> list[str]:
-    """Return the names that are stored of a ranking; empty ones where it has fewer."""
+def _stored_names(ranking: Ranking) -> list[str]:
+    """Return the first names of a ranking, which are stored; empty ones are added to a shorter ranking."""
     names = list(ranking)[:STORED_PREDICTIONS]
     return names + [""] * (STORED_PREDICTIONS - len(names))
 

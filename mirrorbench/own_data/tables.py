@@ -1,4 +1,4 @@
-"""The tables among a user's files: one in a file, or in the shards that the hub makes of it."""
+"""The tables among a user's files; a table is one file, or the shards into which the hub divides it."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from mirrorbench.data.readers.spreadsheets import sheet_header
 from mirrorbench.data.readers.text import stream_lines
 
 _SHARD = re.compile(r"-(\d{5})-of-(\d{5})(-[0-9a-f]{16})?$")
-_WHOLE_FILES = ("parquet", "xlsx")
+_NOT_IN_ARCHIVES = ("parquet", "xlsx")
 """Formats that are not read out of archives."""
 
 
 @dataclass(frozen=True)
 class OwnTable:
-    """A table in one file, or in several shards, whose rows are counted on from file to file.
+    """A table in one file or in several shards; line numbers continue from shard to shard.
 
     Attributes:
         files: the file, or the shards in their order.
@@ -50,7 +50,7 @@ class OwnTable:
 
     @property
     def name(self) -> str:
-        """The name of the file without folder and endings, and without the number of a shard."""
+        """The name of the file (``stem``)."""
         return stem(self.file)
 
     @property
@@ -59,7 +59,11 @@ class OwnTable:
         return table_format(self.file)
 
     def columns(self) -> list[str]:
-        """Read the names of the columns: the header, the keys of the first line, or the schema."""
+        """Read the names of the columns: the header, the keys of the first object, or the schema.
+
+        Raises:
+            DataFormatError: the file is empty.
+        """
         columns = _columns_of(self.file)
         if not columns:
             raise DataFormatError(f"{self.file} is empty.")
@@ -68,21 +72,26 @@ class OwnTable:
     def rows(
         self, columns: Sequence[str], note: Callable[[str], None], named: bool
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield line numbers and the values of columns, as ``read_rows`` does."""
-        is_export = named and self.format in ("csv", "tsv")
-        if is_export and is_table_of_label_studio(self.columns()):
+        """Return line number and values of each row, as ``read_rows`` does.
+
+        Args:
+            columns: names of the columns, or their numbers.
+            note: receives remarks on how the rows were read.
+            named: whether the table has a header with the names.
+        """
+        if named and self.format in ("csv", "tsv") and is_table_of_label_studio(self.columns()):
             rows = self._rows([*columns, "id"], note, named)
             return answers_in_table(rows, str(self.file), note)
         return self._rows(columns, note, named)
 
     def unnamed_rows(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield line and fields of a text table without a header; blank lines are left out.
+        """Yield line number and fields of each row of a text table, a header included; blank lines are left out.
 
-        Fields of CSV are separated as ``separator_of`` says, with quotation marks; others by tabs if the first line has
-        any, else by white space.
+        In CSV, fields are separated as ``separator_of`` finds, and may be quoted. In other formats they are separated by
+        tabs if the first line has any, else by white space.
 
         Raises:
-            DataFormatError: a line has another number of fields than the first.
+            DataFormatError: a line has another number of fields than the first, or is not CSV.
         """
         is_csv = self.format == "csv"
         separator = None
@@ -107,7 +116,7 @@ class OwnTable:
             yield number, fields
 
     def _fields_of_csv(self, line: str, number: int) -> list[str]:
-        """Split a line of CSV, whose number is for messages."""
+        """Split a line of CSV; ``number`` is that of the line, for the message of a ``DataFormatError``."""
         try:
             fields = next(csv.reader([line], delimiter=self._separator))
         except csv.Error as error:
@@ -121,7 +130,7 @@ class OwnTable:
     def _rows(
         self, columns: Sequence[str], note: Callable[[str], None], named: bool
     ) -> Iterator[tuple[int, tuple[Any, ...]]]:
-        """Yield line numbers, counted on from file to file, and the values of columns."""
+        """Yield line number and values of each row; line numbers continue from file to file."""
         n_before = 0
         number = 0
         for file in self.files:
@@ -131,46 +140,56 @@ class OwnTable:
             n_before = number
 
 
-def tables_in(path: Path, but: Sequence[str] = ()) -> dict[str, OwnTable]:
-    """Return the tables of a folder or archive, or the table that a file is, by name without endings.
+def tables_in(path: Path, exclude: Sequence[str] = ()) -> dict[str, OwnTable]:
+    """Return the tables of a folder or archive, or the one table in a file, by name (``stem``); empty without tables.
 
-    Tables of the names ``but`` are left out. A folder without tables may have them in a folder ``data``, as on the hub.
+    Tables whose names are in ``exclude`` are left out. If a folder has no tables, those of its folder ``data`` are
+    returned, as on the hub.
+
+    Raises:
+        UsageError: two files have the same name, or shards of a table are missing.
     """
     if path.is_file() and archive_of(path) is None:
         return {} if table_format(path) == PLAIN_TEXT else {stem(path): OwnTable((path,))}
     for folder in (path, path / "data"):
         tables: dict[str, OwnTable] = {}
-        for table in whole_tables(_table_files(folder, but)):
-            first = tables.setdefault(table.name, table)
-            if first is not table:
-                problem = f"{first.file} and {table.file.name} are both the table {table.name!r}"
+        for table in tables_of_files(_table_files(folder, exclude)):
+            if table.name in tables:
+                other = tables[table.name].file
+                problem = f"{other} and {table.file.name} are both the table {table.name!r}"
                 raise UsageError(problem, "Leave one in the folder.")
+            tables[table.name] = table
         if tables:
             return tables
     return {}
 
 
-def _table_files(folder: Path, but: Sequence[str]) -> list[Path]:
-    """Return the files of a folder that are tables by their endings, without macOS' beside them (``._test.tsv``).
+def _table_files(folder: Path, exclude: Sequence[str]) -> list[Path]:
+    """Return the files of a folder that are tables by their endings.
 
-    If there is none, return those of text that are tables by their first line (SICK's); beside others they are notes.
+    If there are none, return text files whose first line has tabs, as SICK's; beside tables, such files are notes.
     """
-    files = [
-        file
-        for file in files_in(folder)
-        if not file.name.startswith("._") and stem(file) not in but
-    ]
+    files = []
+    for file in files_in(folder):
+        # macOS writes ._test.tsv beside test.tsv.
+        is_of_macos = file.name.startswith("._")
+        if not is_of_macos and stem(file) not in exclude:
+            files.append(file)
     unread_formats = {PLAIN_TEXT}
     if archive_of(folder):
-        unread_formats.update(_WHOLE_FILES)
+        unread_formats.update(_NOT_IN_ARCHIVES)
     tables = [file for file in files if format_of(file.name) not in unread_formats]
     if tables:
         return tables
     return [file for file in files if table_format(file) not in unread_formats]
 
 
-def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
-    """Return the table of each file, of several where they are its shards, in the order of the files."""
+def tables_of_files(files: Sequence[Path]) -> list[OwnTable]:
+    """Return the tables of files, in their order; shards of one table are put together.
+
+    Raises:
+        UsageError: shards of a table are missing.
+    """
     files_by_name: dict[str, list[Path]] = {}
     for file in files:
         _, dot, endings = file.name.partition(".")
@@ -179,7 +198,7 @@ def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
     for name, shards in files_by_name.items():
         matches = [_SHARD.search(file.name.partition(".")[0]) for file in shards]
         numbers = [int(match[1]) for match in matches if match]
-        if numbers and numbers != list(range(shards_of(shards[0]))):
+        if numbers and numbers != list(range(number_of_shards(shards[0]))):
             present = ", ".join(file.name for file in shards)
             problem = f"{shards[0].parent} does not hold each shard of {name} once, but {present}"
             raise UsageError(problem, "Each holds a part of the rows: fetch the others.")
@@ -187,14 +206,14 @@ def whole_tables(files: Sequence[Path]) -> list[OwnTable]:
     return tables
 
 
-def shards_of(file: Path) -> int:
-    """Return the number of shards of a table, one of which is a file by its name; 1 for any other."""
+def number_of_shards(file: Path) -> int:
+    """Return the number of shards of the table that a file belongs to, by the file's name; 1 if it is not a shard."""
     match = _SHARD.search(file.name.partition(".")[0])
     return int(match[2]) if match else 1
 
 
 def table_format(file: Path) -> str:
-    """Return the format of a file by its name; text whose first line has tabs is ``tsv``, as Excel writes it."""
+    """Return the format of a file by its name; a ``.txt`` whose first line has tabs is ``tsv``, as Excel writes it."""
     is_text = file.name.lower().removesuffix(".gz").endswith(".txt")
     if is_text and b"\t" in _first_line(file):
         return "tsv"
@@ -202,18 +221,18 @@ def table_format(file: Path) -> str:
 
 
 def _first_line(file: Path) -> bytes:
-    """Return the first line of a file, as far as it is among the first 64 KiB."""
+    """Return the first line of a file, cut after 64 KiB."""
     with opened(file) as stream:
         return stream.read(1 << 16).partition(b"\n")[0]
 
 
 def stem(file: Path) -> str:
-    """Return the name of a file without its endings, and without the number of a shard as on the hub."""
+    """Return the name of a file without its endings, and without the number of a shard: ``test-00000-of-00002``."""
     return _SHARD.sub("", file.name.partition(".")[0])
 
 
 def _columns_of(file: Path) -> list[str]:
-    """Read the names of a file's columns; empty for a file without lines."""
+    """Read the names of a file's columns; empty for an empty file."""
     file_format = table_format(file)
     if file_format == "parquet":
         parquet, arrow = pyarrow()

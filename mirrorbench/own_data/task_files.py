@@ -1,4 +1,4 @@
-"""Reading of own data: the task of a path, and its items from checked rows of tables."""
+"""Reading of a user's data: the task of a path, and its items from the checked rows of tables."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.checked_rows import read_texts
 from mirrorbench.own_data.classification import Classification
 from mirrorbench.own_data.clustering import Clustering
-from mirrorbench.own_data.collection import check_ranking, read_collection
-from mirrorbench.own_data.labelled_texts import Labelled
+from mirrorbench.own_data.collection import check_ranking_requirements, read_collection
+from mirrorbench.own_data.labelled_texts import LabelledText
 from mirrorbench.own_data.layouts import (
     DOCUMENTS,
     JUDGEMENTS,
@@ -40,8 +40,8 @@ from mirrorbench.own_data.ranking_tasks import Reranking, Retrieval
 from mirrorbench.own_data.reranking import read_candidates
 from mirrorbench.own_data.tables import OwnTable
 from mirrorbench.own_data.tasks import (
-    Linked,
     Linking,
+    LinkingData,
     OwnData,
     Pairs,
     Similarity,
@@ -51,31 +51,42 @@ from mirrorbench.own_data.tasks import (
 from mirrorbench.storage.files import resolved
 from mirrorbench.tasks.base import TaskKind
 
-LABELS = {
+LABEL_MEANINGS = {
     **dict.fromkeys(("1", "1.0", "true", "yes", "y", "t"), 1.0),
     **dict.fromkeys(("0", "0.0", "-1", "-1.0", "false", "no", "n", "f"), 0.0),
 }
 """Labels of pairs whose meaning is certain, in small letters."""
+_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
+"""A number without leading zeros, which are kept in codes such as 007."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_MAX_LABELS = 5
+"""The largest number of labels that a message lists."""
 
 
 def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
-    """Make the task of a path; ``None`` if its files are no tables.
+    """Make the task of a path, whose items are read when it is loaded; ``None`` if the path holds no tables.
 
-    Options are ``kind``, ``metric``, ``language`` (of BM25), and names of columns in the files.
+    Args:
+        name: the name of the task.
+        path: a file, folder or archive.
+        options: ``kind``, ``metric``, ``language`` (of BM25), and names of columns in the files.
+
+    Raises:
+        UsageError: an option is unknown or not for this kind, or columns match no layout.
     """
     settings = ("kind", "metric", "language")
-    columns = _columns_of_options()
+    known_column_options = _known_column_options()
     for key in options:
-        if key not in {*settings, *columns}:
-            raise unknown_name("option of own data", key, [*settings, *sorted(columns)])
+        if key not in {*settings, *known_column_options}:
+            known_options = [*settings, *sorted(known_column_options)]
+            raise unknown_name("option of own data", key, known_options)
     kind = str(options.get("kind", ""))
     metric = str(options.get("metric", ""))
     language = str(options.get("language", ""))
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
-    renamed = {key: str(value) for key, value in options.items() if key not in settings}
-    layout = find_layout(path, kind, renamed)
+    column_options = {key: str(value) for key, value in options.items() if key not in settings}
+    layout = find_layout(path, kind, column_options)
     if layout is None:
         return None
 
@@ -94,15 +105,16 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if metric and metric not in task_class.measures:
         raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
 
-    reader = partial(_READERS[layout.kind], layout)
+    read_items = partial(_READERS[layout.kind], layout)
     if is_ranked:
         language = language or "en"
-        check_ranking(path, layout.kind, language)
-        reader = partial(reader, language=language)
+        check_ranking_requirements(path, layout.kind, language)
+        read_items = partial(read_items, language=language)
     if layout.kind == "triplets":
-        reader = partial(reader, is_named=bool(kind))
+        read_items = partial(read_items, kind_is_given=bool(kind))
+    # Tasks read their items from the data store, which own data are not in.
     task: TaskKind[Any] = task_class(
-        name, lambda data: reader(), title=resolved(path).name, main_metric=metric
+        name, lambda data: read_items(), title=resolved(path).name, main_metric=metric
     )
     task.max_length = STATED
     assert isinstance(task, OwnData)
@@ -110,8 +122,8 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     return task
 
 
-def _columns_of_options() -> set[str]:
-    """Return the options that name columns of any layout."""
+def _known_column_options() -> set[str]:
+    """Return the options that name a column in any layout."""
     tables = (
         *TABLES.values(),
         NAMES,
@@ -124,40 +136,36 @@ def _columns_of_options() -> set[str]:
     return {as_option(column) for columns in tables for column in columns}
 
 
-_PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
-"""A number without leading zeros, which are kept in codes such as 007."""
-
-
-def unified(*columns: Sequence[str]) -> list[list[str]]:
-    """Write equal whole numbers in one way (``1`` and ``1.0``) if all columns hold nothing but numbers."""
+def unify_numbers(*columns: Sequence[str]) -> list[list[str]]:
+    """Return columns with whole numbers written in one way, ``1`` for ``1.0``, if all values are numbers."""
     if not all(_PLAIN_NUMBER.fullmatch(value) for column in columns for value in column):
         return [list(column) for column in columns]
-    return [list(map(_shortest, column)) for column in columns]
+    return [list(map(_without_zero_fraction, column)) for column in columns]
 
 
-def unified_ids(*columns: Sequence[str]) -> list[list[str]]:
-    """Write equal numbers in one way, unless one of the columns has a number in two ways, which are two ids then."""
-    unified_columns = unified(*columns)
+def unify_ids(*columns: Sequence[str]) -> list[list[str]]:
+    """Return columns as ``unify_numbers`` does, unless ids of one column would become equal (``1`` and ``1.0``)."""
+    unified_columns = unify_numbers(*columns)
     for column, unified_column in zip(columns, unified_columns, strict=True):
         if len(set(unified_column)) < len(set(column)):
             return [list(column) for column in columns]
     return unified_columns
 
 
-def _shortest(number: str) -> str:
-    """Return a number without a fraction of zeros; 1.1 and 1.10 may be versions or sections."""
+def _without_zero_fraction(number: str) -> str:
+    """Return ``1`` for ``1.00``; other numbers unchanged, since 1.1 and 1.10 may be versions or sections."""
     whole, _, fraction = number.partition(".")
     if fraction.strip("0"):
         return number
     return "0" if whole == "-0" else whole
 
 
-def _pairs(layout: DataLayout, column: str) -> list[Pair]:
-    """Read pairs with the numbers of a column, ``label`` or ``score``."""
+def _read_pairs(layout: DataLayout, column: str) -> list[Pair]:
+    """Read pairs with a number each, from the column ``label`` or ``score``."""
     source = str(layout.tables[TEST])
     rows = read_texts(layout, TEST, ("sentence1", "sentence2", column))
     written = [(line, value) for line, (*_, value) in rows]
-    gold = _labels(layout, written) if column == "label" else _scores(layout, written)
+    gold = _pair_labels(layout, written) if column == "label" else _pair_scores(layout, written)
     if len(set(gold)) < 2:
         raise DataFormatError(
             f"{source}: all {column}s are equal, so that nothing can be measured."
@@ -168,109 +176,122 @@ def _pairs(layout: DataLayout, column: str) -> list[Pair]:
     return pairs
 
 
-def _labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """Return the labels of pairs as 1 and 0, from their lines and values.
+def _pair_labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
+    """Return the label of each pair as 1 or 0.
 
-    The label that ``positive`` names is 1 and all others are 0; without a name, labels must have a certain meaning.
+    If the user named the positive label, it is 1 and all others are 0.
+
+    Args:
+        layout: the layout of the data.
+        written: line number and label of each pair, as the file has them.
+
+    Raises:
+        DataFormatError: no label is the positive one that the user named, or none was named and it is not certain which
+            labels are positive.
     """
     values = [value for _, value in written]
-    values = unified(_with_decimal_points(layout, values, "labels"))[0]
-    distinct = sorted(set(values))
-    positive = unified([layout.positive])[0][0]
-    if positive in distinct:
+    values = unify_numbers(_with_decimal_points(layout, values, "labels"))[0]
+    distinct_labels = sorted(set(values))
+    positive = unify_numbers([layout.positive])[0][0]
+    if positive in distinct_labels:
         return [float(value == positive) for value in values]
 
-    meanings = {value: LABELS.get(value.lower()) for value in distinct}
-    unknown = [value for value, meaning in meanings.items() if meaning is None]
-    # Beside 0, -1 often stands for pairs without a label.
+    meanings = {value: LABEL_MEANINGS.get(value.lower()) for value in distinct_labels}
+    uncertain = [value for value, meaning in meanings.items() if meaning is None]
+    # Beside labels of 0, -1 often marks pairs without a label.
     if meanings.keys() & {"0", "0.0"}:
-        unknown += sorted(meanings.keys() & {"-1", "-1.0"})
-    # Of premises, 0 often stands for those that entail the hypothesis.
+        uncertain += sorted(meanings.keys() & {"-1", "-1.0"})
+    # In data of entailment, 0 often marks premises that entail the hypothesis.
     is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
-    if positive or unknown or (is_entailment and len(distinct) == 2):
-        lines = [line for (line, _), value in zip(written, values, strict=True) if value in unknown]
-        raise _uncertain_labels(layout, distinct, unknown, lines)
+    if positive or uncertain or (is_entailment and len(distinct_labels) == 2):
+        numbered_values = zip(written, values, strict=True)
+        lines = [line for (line, _), value in numbered_values if value in uncertain]
+        raise _uncertain_labels_error(layout, distinct_labels, uncertain, lines)
     return [meanings[value] or 0.0 for value in values]
 
 
-def _uncertain_labels(
-    layout: DataLayout, distinct: Sequence[str], unknown: Sequence[str], lines: Sequence[int]
+def _uncertain_labels_error(
+    layout: DataLayout,
+    distinct_labels: Sequence[str],
+    uncertain: Sequence[str],
+    lines: Sequence[int],
 ) -> DataFormatError:
     """Return the error for labels of which it is not certain which is the positive one.
 
     Args:
-        layout: of the data.
-        distinct: all labels.
-        unknown: those of no certain meaning.
-        lines: of these.
+        layout: the layout of the data.
+        distinct_labels: all labels, each once.
+        uncertain: the labels without a certain meaning.
+        lines: the numbers of the lines with such a label.
     """
     source = str(layout.tables[TEST])
-    labels = ", ".join(map(shown, distinct[:_NAMED]))
-    if len(distinct) > _NAMED:
+    labels = ", ".join(map(shown, distinct_labels[:_MAX_LABELS]))
+    if len(distinct_labels) > _MAX_LABELS:
         labels += ", ..."
     if layout.positive:
         problem = f"{source}: no label is {shown(layout.positive)}, the positive one."
         return DataFormatError(problem, f"There are: {labels}")
     option = f"{layout.path}:positive=LABEL"
-    if len(distinct) == 2:
-        ways = [option]
+    if len(distinct_labels) == 2:
+        choices = [option]
         # Commas, colons and equals signs separate options; texts of users may have to be hidden.
-        has_separators = any({*label} & {*",:="} for label in distinct)
+        has_separators = any({*label} & {*",:="} for label in distinct_labels)
         if not without_texts() and not has_separators:
-            ways = [shlex.quote(f"{layout.path}:positive={label}") for label in distinct]
+            choices = [shlex.quote(f"{layout.path}:positive={label}") for label in distinct_labels]
         return DataFormatError(
             f"{source}: the labels are {labels}, and it is not certain which is the positive one.",
-            f"Name it: {' or '.join(ways)}",
+            f"Name it: {' or '.join(choices)}",
         )
-    if len(unknown) < len(distinct) or len(distinct) == 1:
+    # If some labels are certain, or there is only one, the first uncertain label may be a mistake in its line.
+    if len(uncertain) < len(distinct_labels) or len(distinct_labels) == 1:
         hint = (
             f"If it is one of the labels, name the positive one; all others are negative: {option}"
         )
-        problem = f"the label {shown(unknown[0])} is not 1 or 0"
+        problem = f"the label {shown(uncertain[0])} is not 1 or 0"
         return line_error(source, lines[0], problem, hint)
     return DataFormatError(
-        f"{source} has {len(distinct)} labels, {labels}, and pairs have two.",
+        f"{source} has {len(distinct_labels)} labels, {labels}, and pairs have two.",
         f"Name the positive one; all others are negative: {option}",
     )
 
 
-_NAMED = 5
-"""The largest number of labels that a message names."""
-
-
-def _with_decimal_points(layout: DataLayout, values: Sequence[str], what: str) -> list[str]:
-    """Return numbers with decimal points if they have decimal commas (0,5).
+def _with_decimal_points(layout: DataLayout, values: Sequence[str], noun: str) -> list[str]:
+    """Return numbers with decimal points if they have decimal commas (0,5), and add a note to the layout.
 
     Args:
-        layout: of the data.
+        layout: the layout of the data.
         values: all values of a column.
-        what: noun of the values, for a remark.
+        noun: what the values are, for the note.
     """
     has_commas = any("," in value for value in values)
-    if not has_commas or not _is_of_spreadsheet(layout.tables[TEST]):
+    if not has_commas or not _may_have_decimal_commas(layout.tables[TEST]):
         return list(values)
-    if not _have_decimal_commas(values):
+    if not _are_decimal_commas(values):
         return list(values)
-    layout.notes.append(f"{what} have decimal commas")
+    layout.notes.append(f"{noun} have decimal commas")
     return [value.replace(",", ".") for value in values]
 
 
-def _is_of_spreadsheet(table: OwnTable) -> bool:
-    """Return whether a spreadsheet may have written a table, with decimal commas; no if commas separate its columns."""
+def _may_have_decimal_commas(table: OwnTable) -> bool:
+    """Return whether a table is of a spreadsheet's format, and commas do not separate its columns."""
     if table.format == "csv":
         return separator_of(table.file) != ","
     return table.format in ("tsv", "xlsx")
 
 
-def _have_decimal_commas(values: Sequence[str]) -> bool:
-    """Return whether all values are numbers with decimal commas, or whole; 1,000 may be a thousand."""
+def _are_decimal_commas(values: Sequence[str]) -> bool:
+    """Return whether the commas of values are decimal ones; with three digits after each, 1,000 may be a thousand."""
     if not all(map(_DECIMAL_COMMA.fullmatch, values)):
         return False
     return any(len(value.partition(",")[2]) not in (0, 3) for value in values)
 
 
-def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """Return the scores of pairs, from their lines and values."""
+def _pair_scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
+    """Return the score of each pair; ``written`` holds its line number and score as the file has them.
+
+    Raises:
+        DataFormatError: a score is not a finite number.
+    """
     values = _with_decimal_points(layout, [value for _, value in written], "scores")
     scores = []
     for (line, value), text in zip(written, values, strict=True):
@@ -283,7 +304,7 @@ def _scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[floa
 
 
 def _number(text: str) -> float | None:
-    """Parse a finite number; ``None`` if the text is none."""
+    """Parse a finite number; return ``None`` for any other text."""
     try:
         value = float(text)
     except ValueError:
@@ -293,25 +314,29 @@ def _number(text: str) -> float | None:
     return value if is_plain and isfinite(value) else None
 
 
-def _triplets(layout: DataLayout, is_named: bool) -> list[Triplet]:
-    """Read triplets; texts that look like lists are read only if the kind ``is_named``."""
+def _read_triplets(layout: DataLayout, kind_is_given: bool) -> list[Triplet]:
+    """Read triplets; raise a ``DataFormatError`` for a text that looks like a list, unless the user gave the kind."""
     columns = TABLES["triplets"]
     rows = read_texts(layout, TEST, columns)
-    if not is_named:
+    if not kind_is_given:
         for line, texts in rows:
             for text, column in zip(texts, columns, strict=True):
                 if is_list(text):
                     raise line_error(
                         str(layout.tables[TEST]),
                         line,
-                        f"the column {layout.file_column(column)!r} holds a list, and texts before",
+                        f"the column {layout.file_column(column)!r} holds a list here, but texts before",
                         f"{layout.path}:kind=reranking takes lists, and kind=triplets reads texts in brackets.",
                     )
     return [Triplet(str(line), *texts) for line, texts in rows]
 
 
-def _labelled(layout: DataLayout) -> list[Labelled]:
-    """Read texts with labels, those of the training split first."""
+def _read_labelled_texts(layout: DataLayout) -> list[LabelledText]:
+    """Read texts with labels; those of the training split, if there is one, come first.
+
+    Raises:
+        DataFormatError: there is only one label to train on.
+    """
     columns = TABLES["classification"]
     has_training_file = TRAIN in layout.tables
     train_part = TRAIN if has_training_file else TEST
@@ -319,38 +344,39 @@ def _labelled(layout: DataLayout) -> list[Labelled]:
     if has_training_file or layout.split_column:
         train = read_texts(layout, train_part, columns, TRAIN)
     test = read_texts(layout, TEST, columns)
-    train_labels, test_labels = unified(
+    train_labels, test_labels = unify_numbers(
         [label for _, (_, label) in train], [label for _, (_, label) in test]
     )
+    # Without a training split, the test split is trained on in folds.
     if len(set(train_labels or test_labels)) < 2:
         raise DataFormatError(
             f"{layout.tables[train_part]}: all labels that are trained on are equal."
         )
-    # Two files have the same line numbers.
+    # Ids must differ, and two files have the same line numbers.
     prefix = "train " if has_training_file else ""
     items = []
     for (line, (text, _)), label in zip(train, train_labels, strict=True):
-        items.append(Labelled(f"{prefix}{line}", text, label, train=True))
+        items.append(LabelledText(f"{prefix}{line}", text, label, train=True))
     for (line, (text, _)), label in zip(test, test_labels, strict=True):
-        items.append(Labelled(str(line), text, label, train=False))
+        items.append(LabelledText(str(line), text, label, train=False))
     return items
 
 
-def _clustered(layout: DataLayout) -> list[Labelled]:
-    """Read texts with labels, all of them scored."""
+def _read_clustering(layout: DataLayout) -> list[LabelledText]:
+    """Read texts with labels, all of which are scored."""
     rows = read_texts(layout, TEST, TABLES["clustering"])
-    labels = unified([label for _, (_, label) in rows])[0]
+    labels = unify_numbers([label for _, (_, label) in rows])[0]
     items = []
     for (line, (text, _)), label in zip(rows, labels, strict=True):
-        items.append(Labelled(str(line), text, label, train=False))
+        items.append(LabelledText(str(line), text, label, train=False))
     return items
 
 
-def _linked(layout: DataLayout) -> Linked:
-    """Read a dictionary of names, each with an id once, and mentions."""
+def _read_linking(layout: DataLayout) -> LinkingData:
+    """Read a dictionary, in which repeated rows of name and id count once, and mentions."""
     name_rows = read_texts(layout, "names", NAMES)
     mention_rows = read_texts(layout, "mentions", MENTIONS)
-    name_ids, gold_ids = unified_ids(
+    name_ids, gold_ids = unify_ids(
         [name_id for _, (_, name_id) in name_rows], [gold_id for _, (_, gold_id) in mention_rows]
     )
     names: dict[tuple[str, str], None] = {}
@@ -359,7 +385,7 @@ def _linked(layout: DataLayout) -> Linked:
     mentions = []
     for (line, (mention, _)), gold_id in zip(mention_rows, gold_ids, strict=True):
         mentions.append((str(line), mention, gold_id))
-    return Linked(tuple(names), tuple(mentions))
+    return LinkingData(tuple(names), tuple(mentions))
 
 
 _TASK_CLASSES: dict[str, Any] = {
@@ -378,10 +404,10 @@ _TASK_CLASSES: dict[str, Any] = {
 _READERS: dict[str, Any] = {
     "retrieval": read_collection,
     "reranking": read_candidates,
-    "similarity": partial(_pairs, column="score"),
-    "triplets": _triplets,
-    "pairs": partial(_pairs, column="label"),
-    "classification": _labelled,
-    "clustering": _clustered,
-    "linking": _linked,
+    "similarity": partial(_read_pairs, column="score"),
+    "pairs": partial(_read_pairs, column="label"),
+    "triplets": _read_triplets,
+    "classification": _read_labelled_texts,
+    "clustering": _read_clustering,
+    "linking": _read_linking,
 }

@@ -1,4 +1,4 @@
-"""Tasks of own data: their base class, pairs, triplets and linking; the others are in modules of their own."""
+"""Tasks on a user's own data: the base class of all, and those on pairs, triplets and linking."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from mirrorbench.own_data.measures import (
     FOLDS,
     average_precision,
     check_folds,
-    dealt,
+    fold_numbers,
     folds,
     rare_labels,
     resampling_groups,
@@ -41,13 +41,13 @@ STORED_PREDICTIONS = 3
 
 
 class OwnData:
-    """Base class of the tasks of own data, beside a task class of the core.
+    """Base class of the tasks on own data; a task derives from it and from a task class such as ``TaskKind``.
 
     Attributes:
         kind: the kind of the task, as in ``--kind``.
         measures: names of the measures for ``metric=``, the main one first.
-        items_name: noun of the scored items, plural.
-        values_name: description of the values that ``--items`` shows, if they are no scores.
+        items_name: noun for the scored items, plural.
+        values_name: description of the values that ``--items`` shows; empty if they are scores of the items.
     """
 
     kind: ClassVar[str]
@@ -55,7 +55,7 @@ class OwnData:
     items_name: ClassVar[str]
     values_name: ClassVar[str] = ""
     text_names: ClassVar[tuple[str, ...]] = ()
-    """Names of the texts of an item, where one must know which is which."""
+    """Names of an item's texts, if they differ in their roles."""
 
     untuned: ClassVar[bool] = True
     private: ClassVar[bool] = True
@@ -64,13 +64,13 @@ class OwnData:
     _loaded: tuple[FileStates, Any] | None = None
     """The state of the files when they were read, and the items."""
     _identified: tuple[Any, dict[str, str]] | None = None
-    """Items, and their checksum."""
+    """Items, and their checksum by ``items_name``."""
 
     def load(self, data: DataStore) -> Any:
         """Return the items, from memory if no file has changed since they were read.
 
         Raises:
-            DataFormatError: data do not follow their layout, or change while they are read.
+            DataFormatError: data do not follow their layout, or changed while they were read.
         """
         if self.layout is None:
             return super().load(data)  # type: ignore[misc]
@@ -92,14 +92,14 @@ class OwnData:
         return self.identity_of(self.load(data), data)
 
     def identity_of(self, items: Any, data: DataStore) -> dict[str, str]:
-        """Return the checksum of items, which takes seconds for a million of them and is kept."""
+        """Return the checksum of items; it takes seconds for a million items, so the last one is kept."""
         if self._identified is None or self._identified[0] is not items:
             written = self.written(items)  # type: ignore[attr-defined]
             self._identified = (items, {self.items_name: checksum(written)})
         return self._identified[1]
 
     def count_items(self, n: int) -> str:
-        """Return a number of items in words: ``1 query``, ``225 queries``."""
+        """Return a number of items with the noun: ``1 query``, ``225 queries``."""
         noun = self.items_name
         if n == 1:
             noun = noun.replace("ies", "ys").removesuffix("s")
@@ -111,17 +111,17 @@ class OwnData:
         return "; ".join((self.count_items(n_items), *self.remarks(items)))
 
     def remarks(self, items: Any) -> Sequence[str]:
-        """Return remarks on items that change the score in a way that is easily overlooked."""
+        """Return remarks on what affects the score and is easily overlooked."""
         if self.layout is None:
             return ()
-        return tuple(dict.fromkeys((*self.layout.recognised, *self.layout.notes)))
+        return tuple(dict.fromkeys((*self.layout.remarks, *self.layout.notes)))
 
     def shared(self, items: Any) -> Mapping[str, tuple[str, ...]]:
-        """Return the groups of each item, which are resampled together."""
+        """Return the groups of each item; the items of a group are resampled together."""
         return resampling_groups(self.texts(items))  # type: ignore[attr-defined]
 
     def gold_words(self, items: Any, item: str) -> str:
-        """Return what the data say of an item, such as ``label 1``; empty where its texts say it."""
+        """Return the answer for an item in the data, such as ``label 1``; by default it is empty."""
         return ""
 
     def documents(self, items: Any) -> Sequence[str]:
@@ -133,20 +133,20 @@ class OwnData:
         return []
 
 
-class Rated(OwnData, PairSimilarity):
-    """Pairs of texts with a number each."""
+class RatedPairs(OwnData, PairSimilarity):
+    """Base class of tasks on pairs of texts with a number each."""
 
     values_name = "cosines, by their influence on the score"
     gold_name: ClassVar[str]
-    """What the number of a pair is, in one word."""
+    """Noun for the number of a pair."""
 
     def gold_words(self, items: Sequence[Pair], item: str) -> str:
-        """Return the number of a pair."""
+        """Return the number of a pair with its noun, such as ``label 1``."""
         gold = next(pair.gold for pair in items if pair.id == item)
         return f"{self.gold_name} {gold:g}"
 
 
-class Similarity(Rated):
+class Similarity(RatedPairs):
     """Pairs with a rating, scored by ``cosine_spearman`` and the metrics of ``PairSimilarity``."""
 
     kind = "similarity"
@@ -155,14 +155,14 @@ class Similarity(Rated):
     measures = (main_metric,)
 
 
-class Pairs(Rated):
+class Pairs(RatedPairs):
     """Pairs with a label of 1 or 0.
 
-    Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``); if it is the main metric,
-    also ``accuracy`` under a threshold of the cosine, chosen for each of five folds on the others. Pairs that share a
-    text are in one fold. ``threshold`` is that of the cosine with the best F1 on all pairs; ``precision``, ``recall``
-    and ``f1`` are those of thresholds chosen in the same way, for each fold on the others. They are left out unless
-    each label has five groups of pairs that share no text with each other.
+    Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``). ``threshold`` is the cosine
+    above which pairs are positive with the best F1 on all pairs. ``precision``, ``recall`` and ``f1`` measure such
+    thresholds, chosen for each of five folds on the others. These four are left out unless each label occurs in five
+    groups of pairs that share no text with each other. ``accuracy``, also of thresholds chosen on other folds, is only
+    computed as the main metric. Pairs that share a text are in one fold.
     """
 
     kind = "pairs"
@@ -172,7 +172,7 @@ class Pairs(Rated):
     version = 2
 
     def check(self, items: Sequence[Pair]) -> None:
-        """Check the pairs and, for a threshold, that each label is in all folds."""
+        """Check the pairs and, if ``accuracy`` is the main metric, that there are enough of each label for all folds."""
         super().check(items)
         if self.main_metric == "accuracy":
             labels, texts = _labels_and_texts(items)
@@ -190,19 +190,20 @@ class Pairs(Rated):
         ids = [pair.id for pair in items]
 
         groups = text_groups(texts)
-        fold = dealt(labels, groups)
+        fold_of_item = fold_numbers(labels, groups)
+        # A threshold is chosen on pairs of both labels.
         both_labels_are_fitted = all(
-            len(np.unique(labels[fold != number])) == 2 for number in range(FOLDS)
+            len(np.unique(labels[fold_of_item != fold])) == 2 for fold in range(FOLDS)
         )
         if both_labels_are_fitted and not rare_labels(labels, groups):
-            metrics |= _decisions(cosines, labels, fold)
+            metrics |= _threshold_metrics(cosines, labels, fold_of_item)
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
 
         hits = np.zeros(len(gold))
-        fewest = len(gold)
+        fewest_fitted = len(gold)
         for fitted_rows, scored_rows in folds(labels, texts):
-            fewest = min(fewest, len(fitted_rows))
+            fewest_fitted = min(fewest_fitted, len(fitted_rows))
             threshold = exact_threshold(cosines[fitted_rows], gold[fitted_rows])
             hits[scored_rows] = (cosines[scored_rows] > threshold) == gold[scored_rows]
         return Scores(
@@ -210,7 +211,7 @@ class Pairs(Rated):
             ids,
             hits,
             np.ones(len(hits)),
-            notes=tuple(notes_on_choice(fewest)),
+            notes=tuple(notes_on_choice(fewest_fitted)),
             extra={"cosine": cosines, "label": gold},
         )
 
@@ -222,13 +223,16 @@ def _labels_and_texts(items: Sequence[Pair]) -> tuple[NDArray[Any], list[tuple[s
     return labels, texts
 
 
-def _decisions(
-    cosines: NDArray[Any], labels: NDArray[Any], fold: NDArray[np.intp]
+def _threshold_metrics(
+    cosines: NDArray[Any], labels: NDArray[Any], fold_of_item: NDArray[np.intp]
 ) -> dict[str, float | None]:
-    """Return the threshold with the best F1, and precision, recall and F1 of thresholds chosen on other folds."""
+    """Return the threshold with the best F1, and precision, recall and F1 of thresholds chosen on other folds.
+
+    Precision is ``None`` if no pair is predicted to be positive.
+    """
     predicted = np.zeros(len(labels), bool)
-    for number in range(FOLDS):
-        scored = fold == number
+    for fold in range(FOLDS):
+        scored = fold_of_item == fold
         predicted[scored] = cosines[scored] > f1_threshold(cosines[~scored], labels[~scored])
     n_right = np.count_nonzero(predicted & (labels == 1))
     n_predicted = np.count_nonzero(predicted)
@@ -242,7 +246,7 @@ def _decisions(
 
 
 class Triplet(NamedTuple):
-    """An anchor, a text near to it, and a less near one."""
+    """An anchor, a text that is similar to it, and one that is less similar."""
 
     id: str
     anchor: str
@@ -251,7 +255,7 @@ class Triplet(NamedTuple):
 
 
 class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
-    """Triplets of texts, scored by ``accuracy``: the positive is nearer than the negative; ties are wrong."""
+    """Triplets of texts, scored by ``accuracy``: the share whose positive is nearer to the anchor than the negative."""
 
     kind = "triplets"
     items_name = "triplets"
@@ -273,10 +277,11 @@ class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
         return {item.id: item[1:] for item in items}
 
     def score(self, items: Sequence[Triplet], vectors: Vectors, protocol: str) -> Scores:
-        """Compare the two cosines of each anchor."""
+        """Compare the cosines of each anchor with its positive and its negative."""
         texts = self.inputs(items)
         anchors, positives, negatives = (vectors(texts[start::3]) for start in range(3))
         margins = cosine(anchors, positives) - cosine(anchors, negatives)
+        # Equal cosines are wrong.
         hits = (margins > 0).astype(np.float64)
         return Scores(
             {"accuracy": float(hits.mean())},
@@ -288,18 +293,20 @@ class Triplets(OwnData, TaskKind[Sequence[Triplet]]):
 
 
 @dataclass(frozen=True)
-class Linked:
-    """A dictionary of names with their ids, and mentions with their right id."""
+class LinkingData:
+    """A dictionary of names, and mentions with their right id in it."""
 
     names: tuple[tuple[str, str], ...]
+    """Text and id of each name."""
     mentions: tuple[tuple[str, str, str], ...]
-    """Item id, text, and id in the dictionary, of each mention."""
+    """Item id, text, and right id, of each mention."""
 
 
-class Linking(OwnData, TaskKind[Linked]):
-    """Linking of mentions to a dictionary of names by cosine: ``accuracy@1`` and ``accuracy@5``.
+class Linking(OwnData, TaskKind[LinkingData]):
+    """Linking of mentions to a dictionary of names by cosine.
 
-    A name is right if its id is the mention's. Mentions whose id is not in the dictionary count as errors.
+    Metrics: ``accuracy@1`` and ``accuracy@5``. A name is right if it has the mention's id. Mentions whose id is not in
+    the dictionary count as errors.
     """
 
     kind = "linking"
@@ -308,8 +315,8 @@ class Linking(OwnData, TaskKind[Linked]):
     main_metric = "accuracy@1"
     measures = (main_metric, "accuracy@5")
 
-    def check(self, items: Linked) -> None:
-        """Check that ids of mentions are unique, and that some are in the dictionary."""
+    def check(self, items: LinkingData) -> None:
+        """Raise a ``DataFormatError`` unless item ids are unique, and some mention has an id of the dictionary."""
         self.check_ids([item_id for item_id, *_ in items.mentions])
         gold_ids = {gold_id for *_, gold_id in items.mentions}
         if not gold_ids & {name_id for _, name_id in items.names}:
@@ -319,13 +326,13 @@ class Linking(OwnData, TaskKind[Linked]):
                 f"{self.name}: no mention has an id of the dictionary; the first have {first_gold} and {first_name}"
             )
 
-    def summary(self, items: Linked) -> str:
+    def summary(self, items: LinkingData) -> str:
         """Return the numbers of mentions and names, and the remarks on them."""
         counts = f"{self.count_items(len(items.mentions))}, {len(items.names):,} names"
         return "; ".join((counts, *self.remarks(items)))
 
-    def remarks(self, items: Linked) -> Sequence[str]:
-        """Count mentions whose id is not in the dictionary."""
+    def remarks(self, items: LinkingData) -> Sequence[str]:
+        """Add a remark on mentions whose id is not in the dictionary."""
         name_ids = {name_id for _, name_id in items.names}
         unknown = [gold_id for *_, gold_id in items.mentions if gold_id not in name_ids]
         remarks = list(super().remarks(items))
@@ -334,12 +341,12 @@ class Linking(OwnData, TaskKind[Linked]):
             remarks.append(f"{remark}: {len(unknown):,}, the first {shown(unknown[0])}")
         return remarks
 
-    def documents(self, items: Linked) -> Sequence[str]:
+    def documents(self, items: LinkingData) -> Sequence[str]:
         """Return the names of the dictionary."""
         return [name for name, _ in items.names]
 
-    def retrieved(self, items: Linked, item: str, predictions: Sequence[Any]) -> list[str]:
-        """Return the first names."""
+    def retrieved(self, items: LinkingData, item: str, predictions: Sequence[Any]) -> list[str]:
+        """Return a line for each of the first names; right ones are marked with a star."""
         right_id = next(gold_id for item_id, _, gold_id in items.mentions if item_id == item)
         lines = []
         for row in predictions:
@@ -348,18 +355,18 @@ class Linking(OwnData, TaskKind[Linked]):
             lines.append(f"{mark} {name_id}: {name}")
         return lines
 
-    def first(self, items: Linked, limit: int) -> Linked:
+    def first(self, items: LinkingData, limit: int) -> LinkingData:
         """Return the first mentions, with all names."""
         return replace(items, mentions=items.mentions[:limit])
 
-    def inputs(self, items: Linked) -> list[TextInput]:
+    def inputs(self, items: LinkingData) -> list[TextInput]:
         """Return all names, then all mentions."""
         names = [TextInput(name) for name, _ in items.names]
         mentions = [TextInput(mention) for _, mention, _ in items.mentions]
         return names + mentions
 
-    def place(self, items: Linked, text: str) -> str:
-        """Return the item of the mention, or the id of the name, that has a text."""
+    def place(self, items: LinkingData, text: str) -> str:
+        """Return where a text occurs: a mention, by its item id, or a name, by its id; empty if nowhere."""
         mention = super().place(items, text)
         if mention:
             return mention
@@ -368,12 +375,12 @@ class Linking(OwnData, TaskKind[Linked]):
                 return f"a name of {name_id}"
         return ""
 
-    def texts(self, items: Linked) -> Mapping[str, tuple[str, ...]]:
+    def texts(self, items: LinkingData) -> Mapping[str, tuple[str, ...]]:
         """Return the text of each mention."""
         return {item_id: (mention,) for item_id, mention, _ in items.mentions}
 
-    def score(self, items: Linked, vectors: Vectors, protocol: str) -> Scores:
-        """Search the names of each mention, and compute the rank of the first right one."""
+    def score(self, items: LinkingData, vectors: Vectors, protocol: str) -> Scores:
+        """Search the five nearest names for each mention, and find the rank of the first right one."""
         texts = self.inputs(items)
         n_names = len(items.names)
         mentions = vectors(texts[n_names:])

@@ -31,14 +31,12 @@ def text_null(case: Case) -> None:
     case.put(case.rng.choice(case.texts()), None)
 
 
-@mutation("refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=JSON)
+@mutation("refused", "not a text", parts=(*TABLES, "corpus", "queries"), formats=JSON)
 def text_number_or_list(case: Case) -> None:
     case.put(case.rng.choice(case.texts()), case.rng.choice([7, 1.5, True, ["a"], {"a": 1}]))
 
 
-@mutation(
-    "refused", "not a text|is no text", parts=(*TABLES, "corpus", "queries"), formats=("parquet",)
-)
+@mutation("refused", "not a text", parts=(*TABLES, "corpus", "queries"), formats=("parquet",))
 def column_of_numbers_or_bytes(case: Case) -> None:
     column, value = case.rng.choice(case.texts()), case.rng.choice([7, 1.5, [1], b"a"])
     for row in case.rows:
@@ -99,7 +97,7 @@ mutate_values(
     "refused", "is not 1 or 0", "label", ["2", "equal", "0.5", "-1", "1e400"], kinds=("pairs",)
 )
 mutate_values("refused", "is empty", "label", ["", " ", None], kinds=("pairs",))
-GRADE = "is no whole number of at most nine digits"
+GRADE = "is not a whole number of at most nine digits"
 mutate_values(
     "refused",
     GRADE,
@@ -187,27 +185,27 @@ def name_twice(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)), read=False)
 
 
-@mutation("refused", "a second", ("retrieval",), ("corpus", "queries"))
+@mutation("refused", "a second time", ("retrieval",), ("corpus", "queries"))
 def row_twice_in_a_collection(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)))
 
 
-@mutation("noted", "judgements that stand twice, counted once: 1", ("retrieval",), ("qrels",))
+@mutation("noted", "repeated judgements, counted once: 1", ("retrieval",), ("qrels",))
 def row_of_judgements_twice(case: Case) -> None:
     case.add(dict(case.rng.choice(case.rows)), read=False)
 
 
-@mutation("refused", "a second '.*'", ("retrieval",), ("corpus", "queries"))
+@mutation("refused", "the id '.*' occurs a second time", ("retrieval",), ("corpus", "queries"))
 def id_twice(case: Case) -> None:
     case.put("_id", case.rows[0]["_id"], case.expect_at(case.rng.randrange(1, len(case.rows))))
 
 
-@mutation("refused", "the _id is no text", ("retrieval",), ("corpus", "queries"))
+@mutation("refused", "the _id is not a text", ("retrieval",), ("corpus", "queries"))
 def id_empty(case: Case) -> None:
     case.put("_id", "" if case.format in LINES[:2] else case.rng.choice(["", None]))
 
 
-@mutation("refused", "the _id is no text", ("retrieval",), ("corpus", "queries"), JSON)
+@mutation("refused", "the _id is not a text", ("retrieval",), ("corpus", "queries"), JSON)
 def id_a_fraction(case: Case) -> None:
     case.put("_id", 5.5)
 
@@ -275,14 +273,14 @@ def mention_of_an_unknown_id(case: Case) -> None:
     case.put("id", "gone")
 
 
-@mutation("noted", "texts trained on too: 1", ("folder",), ("test",))
+@mutation("noted", "scored texts that are also trained on: 1", ("folder",), ("test",))
 def text_of_train_in_test(case: Case) -> None:
     case.add(dict(case.rng.choice(case.data["train"])))
 
 
 @mutation(
     "refused",
-    "a second time|is no whole number|the split 'split'",
+    "a second time|is not a whole number|the split 'split'",
     parts=(*TABLES, "qrels"),
     formats=("csv", "tsv"),
 )

@@ -10,7 +10,7 @@ from sklearn.metrics import v_measure_score
 
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.own_data.clustering import labels_of_most
+from mirrorbench.own_data.clustering import majority_labels
 
 LABELS = ["one" if n % 3 else "two" for n in range(40)]
 
@@ -54,7 +54,7 @@ def test_labels_that_make_no_clusters_are_refused(
 
 def test_items_get_the_commonest_label_of_their_cluster() -> None:
     clusters, labels = np.array([0, 0, 0, 1, 1]), np.array([1, 1, 0, 2, 0])
-    assert labels_of_most(clusters, labels).tolist() == [1, 1, 1, 0, 0]
+    assert majority_labels(clusters, labels).tolist() == [1, 1, 1, 0, 0]
 
 
 def test_texts_with_several_labels_are_counted(plugins: Plugins, write: Write) -> None:

@@ -59,7 +59,7 @@ def test_query_among_the_documents_never_finds_itself(
     queries = {"a": "cats sleep\nwell", "b": "sleep well ", "c": "where do dogs bark", "d": "other"}
     folder = collection(documents, queries, "a\tb\t1\nb\ta\t1\nc\tc\t1\nd\td\t1\n")
     items = read(plugins, folder)
-    assert items.documents_too == {"a", "b"}
+    assert items.queries_in_corpus == {"a", "b"}
     assert items.notes == (
         "judgements of a query as its own document, left out: 1",
         "queries that are documents, not searched for themselves: 2",
@@ -107,7 +107,7 @@ def test_rankings_keep_their_depth_without_the_query() -> None:
     queries = {"q": "a", "r": "b"}
     items = Collection({}, queries, {}, (), "en", frozenset("q"))
     ranking = {name: 1.0 for name in ["x", "q", *map(str, range(DEPTH))]}
-    without, other = items.without_queries([ranking, ranking])
+    without, other = items.without_query_itself([ranking, ranking])
     assert list(without) == ["x", *map(str, range(DEPTH - 1))]
     assert list(other) == ["x", "q", *map(str, range(DEPTH - 2))]
 
@@ -118,7 +118,7 @@ def test_judgements_as_published_data_have_them(collection: Written, plugins: Pl
     items = read(plugins, collection(documents, {"q": "x"}, judged))
     assert items.judged == {"q": {"a": 1, "gone": 1, "b": 0}}
     assert items.notes == (
-        "judgements that stand twice, counted once: 1",
+        "repeated judgements, counted once: 1",
         "judged documents that are not in the corpus: 1, the first 'gone'",
     )
 

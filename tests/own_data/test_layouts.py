@@ -90,7 +90,7 @@ def test_usual_names_of_columns_are_recognised_and_said(
     assert layout.kind == kind
     read = [layout.file_column(column) for column in TABLES[kind]]
     assert read == list(columns[-len(read) :])
-    (remark,) = layout.recognised
+    (remark,) = layout.remarks
     assert remark.startswith("columns ")
     assert " read as " in remark
 
@@ -106,7 +106,7 @@ def test_exact_and_given_names_precede_usual_ones(write: Write) -> None:
     own = Path(write("b.csv", {key: ["1", "2"] for key in ("text", "label", "sentence")}))
     layout = find_layout(own, "", {})
     assert layout is not None
-    assert (layout.kind, layout.recognised) == ("classification", [])
+    assert (layout.kind, layout.remarks) == ("classification", [])
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_split_is_recognised_within_file_names(write: Write, tmp_path: Path) -> 
         "train": "my_train",
         "test": "my_test_2",
     }
-    assert layout.recognised == ["rows of my_test_2.csv", "trained on my_train.csv"]
+    assert layout.remarks == ["rows of my_test_2.csv", "trained on my_train.csv"]
     write("data/other-test.csv", columns)
     with pytest.raises(UsageError, match=r"several tables test: my_test_2\.csv, other-test\.csv"):
         find_layout(tmp_path / "data", "", {})
@@ -164,7 +164,7 @@ def test_split_is_recognised_within_file_names(write: Write, tmp_path: Path) -> 
     write("data/train.csv", columns)
     layout = find_layout(tmp_path / "data", "", {})
     assert layout is not None
-    assert (layout.tables["test"].name, layout.recognised) == ("test", [])
+    assert (layout.tables["test"].name, layout.remarks) == ("test", [])
     for train in ("train_old", "imdb-train"):
         for test in ("test", "sst-test"):
             names = {"train": f"{train}.csv", "test": f"{test}.csv"}
@@ -187,7 +187,7 @@ def test_one_of_several_shards_is_said(write: Write) -> None:
     path = write("test-00000-of-00003.csv", {"text": TEXTS, "label": ["x", "y"] * 20})
     layout = find_layout(Path(path), "", {})
     assert layout is not None
-    (remark,) = layout.recognised
+    (remark,) = layout.remarks
     assert remark.startswith("one of 3 shards")
 
 

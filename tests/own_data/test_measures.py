@@ -8,7 +8,7 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from mirrorbench.own_data.measures import (
     average_precision,
-    dealt,
+    fold_numbers,
     macro_f1,
     rare_labels,
     resampling_groups,
@@ -63,7 +63,7 @@ def test_dealt_folds_have_equal_shares_of_labels() -> None:
     rng = np.random.default_rng(0)
     groups = np.repeat(np.arange(400), rng.integers(1, 4, size=400))
     labels = (rng.random(len(groups)) < 0.2).astype(int)
-    folds = dealt(labels, groups)
+    folds = fold_numbers(labels, groups)
     assert all(len(set(folds[groups == group])) == 1 for group in range(400))
     positives = np.bincount(folds, weights=labels)
     assert len(positives) == 5
@@ -71,4 +71,4 @@ def test_dealt_folds_have_equal_shares_of_labels() -> None:
     assert np.ptp(np.bincount(folds)) <= 6
     few = np.array([1, 0, 0, 0, 0, 0])
     assert rare_labels(few, np.arange(6)) == {1: 1}
-    assert set(dealt(np.array([1, 0] * 5), np.arange(10))[::2]) == set(range(5))
+    assert set(fold_numbers(np.array([1, 0] * 5), np.arange(10))[::2]) == set(range(5))

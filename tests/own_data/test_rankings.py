@@ -16,8 +16,8 @@ from mirrorbench.own_data.rankings import best_columns, fuse, measure, ndcg, sea
 def test_blockwise_search_equals_a_full_sort(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(0)
     queries, documents = (rng.normal(size=(n, 16)).astype(np.float32) for n in (7, 100))
-    monkeypatch.setattr(rankings, "BLOCK", 9)
-    monkeypatch.setattr(rankings, "QUERIES", 3)
+    monkeypatch.setattr(rankings, "DOCUMENTS_PER_BLOCK", 9)
+    monkeypatch.setattr(rankings, "QUERIES_PER_BLOCK", 3)
     rows, similarities = search(queries, documents, 20)
     table = cosine_similarity(queries, documents)
     np.testing.assert_array_equal(rows, np.argsort(-table, axis=1)[:, :20])
@@ -33,7 +33,7 @@ def test_equal_documents_are_found_in_row_order(
     different = rng.normal(size=(6, 33)).astype(np.float32)
     documents = different[rng.integers(0, 6, 300)] * rng.uniform(0.5, 2, (300, 1))
     queries = rng.normal(size=(5, 33)).astype(np.float32)
-    monkeypatch.setattr(rankings, "BLOCK", block)
+    monkeypatch.setattr(rankings, "DOCUMENTS_PER_BLOCK", block)
     rows, _ = search(queries, documents, 70)
     cosines = cosine_similarity(queries.astype(np.float64), documents).astype(np.float32)
     for found, values in zip(rows, cosines, strict=True):

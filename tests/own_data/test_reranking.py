@@ -17,7 +17,7 @@ from helpers.own_data_files import OTHERS, TEXTS, cosines, task_and_scores, writ
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data.bm25 import bm25_order, bm25_rankings
+from mirrorbench.own_data.bm25 import bm25_candidate_rankings, bm25_rankings
 
 ROWS: list[dict[str, Any]] = [
     {"query": TEXTS[n], "positive": OTHERS[n : n + 1 + n % 3], "negative": OTHERS[n + 5 : n + 20]}
@@ -114,7 +114,7 @@ def test_what_rows_lack_is_counted(plugins: Plugins, tmp_path: Path) -> None:
     _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
     assert "queries without a positive candidate, left out: 1" in scores.notes
     assert "queries without a negative candidate, whose scores are 1: 1" in scores.notes
-    assert "candidates that stand twice in a row, counted once: 1" in scores.notes
+    assert "candidates repeated within a row, counted once: 1" in scores.notes
     assert len(scores.ids) == 13
 
 
@@ -170,7 +170,7 @@ def test_equal_scores_put_negatives_first(plugins: Plugins, tmp_path: Path) -> N
 def test_queries_that_stand_in_several_rows_are_counted(plugins: Plugins, tmp_path: Path) -> None:
     rows = [*ROWS, {"query": ROWS[0]["query"], "positive": ["x"], "negative": ["y"]}]
     _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))
-    assert "rows with the query of another row, ranked for themselves: 1" in scores.notes
+    assert "rows with the query of another row, ranked separately: 1" in scores.notes
 
 
 @pytest.mark.parametrize("cell", ["['a', 'b']", "['a' 'b']", '["a", "b"'])
@@ -263,7 +263,9 @@ def test_candidates_of_a_collection_are_ranked(plugins: Plugins, tmp_path: Path,
     assert task.kind == "reranking"
     for metric, own in (("ndcg_at_10", "ndcg_cut_10"), ("map", "map")):
         assert scores.metrics[metric] == pytest.approx(np.mean([q[own] for q in found.values()]))
-    assert "relevant documents that are no candidates, which no encoder can find: 2" in scores.notes
+    assert (
+        "relevant documents that are not candidates, which no encoder can find: 2" in scores.notes
+    )
     assert "queries without a relevant candidate, whose scores are 0: 1" in scores.notes
     assert "candidates that are not in the corpus, left out: 1, the first 'gone'" in scores.notes
     assert plugins.tasks[f"{folder}:kind=retrieval"].kind == "retrieval"
@@ -289,7 +291,7 @@ def test_bm25_ranks_all_candidates() -> None:
     queries = {"a": "word1 word2", "b": "nothing"}
     (whole, _) = bm25_rankings(documents, queries, "en", 10)
     candidates = {"a": ("d0", "d1", "d7", "d6"), "b": ("d2", "d3")}
-    first, second = bm25_order(documents, queries, candidates, "en")
+    first, second = bm25_candidate_rankings(documents, queries, candidates, "en")
     shared = [name for name in whole if name in candidates["a"]]
     assert list(first)[: len(shared)] == shared
     assert {first[name] for name in candidates["a"] if name not in shared} <= {0.0}

@@ -39,7 +39,7 @@ def test_table_in_two_formats_is_refused(write: Write, tmp_path: Path) -> None:
         write(f"test.{ending}", {"text": ["a"]})
     with pytest.raises(UsageError, match=r"test\.csv and test\.jsonl are both the table 'test'"):
         tables_in(tmp_path)
-    assert tables_in(tmp_path, but="test") == {}
+    assert tables_in(tmp_path, exclude="test") == {}
 
 
 def test_parquet_files_in_archives_are_not_tables(write: Write, tmp_path: Path) -> None:

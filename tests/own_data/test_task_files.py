@@ -12,7 +12,7 @@ import mirrorbench
 from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data.task_files import unified, unified_ids
+from mirrorbench.own_data.task_files import unify_ids, unify_numbers
 
 
 @pytest.mark.parametrize(
@@ -50,15 +50,15 @@ def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> No
 
 
 def test_equal_numbers_are_one_label_or_id() -> None:
-    assert unified(["1", "0"], ["1.0", "0.00", "-0.0", "2.50"]) == [
+    assert unify_numbers(["1", "0"], ["1.0", "0.00", "-0.0", "2.50"]) == [
         ["1", "0"],
         ["1", "0", "0", "2.50"],
     ]
     for columns in ((["1", "a"], ["1.0"]), (["007"], ["7"]), (["1"], ["1e0"])):
-        assert unified(*columns) == list(columns)
-    assert unified_ids(["1.0", "2.0"], ["1", "2"]) == [["1", "2"], ["1", "2"]]
-    assert unified_ids(["1.0", "1"], ["1.0"]) == [["1.0", "1"], ["1.0"]]
-    assert unified(["1.0", "1"]) == [["1", "1"]]
+        assert unify_numbers(*columns) == list(columns)
+    assert unify_ids(["1.0", "2.0"], ["1", "2"]) == [["1", "2"], ["1", "2"]]
+    assert unify_ids(["1.0", "1"], ["1.0"]) == [["1.0", "1"], ["1.0"]]
+    assert unify_numbers(["1.0", "1"]) == [["1", "1"]]
 
 
 @pytest.mark.parametrize("name", ["{}.csv", "{}.jsonl", "{}.parquet"])
@@ -79,7 +79,10 @@ def test_labels_and_ids_are_equal_as_numbers(plugins: Plugins, write: Write, nam
 @pytest.mark.parametrize(
     ("labels", "like"),
     [
-        (["Food", "Travel"], "; in case alone differ 'food' and 'Food', 'travel' and 'Travel'"),
+        (
+            ["Food", "Travel"],
+            "; labels that differ only in case: 'food' and 'Food', 'travel' and 'Travel'",
+        ),
         (["-1"], ""),
     ],
 )
@@ -100,7 +103,7 @@ def test_labels_that_are_not_trained_on_are_refused(
 def test_labels_that_differ_in_case_alone_are_named(plugins: Plugins, write: Write) -> None:
     labels = ["food", "Food", "travel", "bus"] * 10
     _, scores = task_and_scores(plugins, write("a.csv", {"text": TEXTS, "label": labels}))
-    assert "labels that differ in case alone: 'food' and 'Food'" in scores.notes
+    assert "labels that differ only in case: 'food' and 'Food'" in scores.notes
 
 
 def test_split_of_a_file_beside_another_is_refused(plugins: Plugins, write: Write) -> None:

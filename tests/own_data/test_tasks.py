@@ -26,7 +26,7 @@ import mirrorbench
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.store import DataStore
-from mirrorbench.own_data.measures import dealt
+from mirrorbench.own_data.measures import fold_numbers
 
 
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.jsonl.gz", "a.parquet"])
@@ -81,7 +81,7 @@ def test_pair_decisions_use_thresholds_from_other_folds(plugins: Plugins, write:
         return max(cut for cut, f1 in f1_by_cut.items() if f1 == highest)
 
     predicted = np.zeros(40, int)
-    fold = dealt(gold, np.arange(40))
+    fold = fold_numbers(gold, np.arange(40))
     for number in range(5):
         scored = fold == number
         cut = best(np.flatnonzero(~scored))
@@ -183,11 +183,11 @@ def test_retrieval_measures_equal_independent_computations(
 @pytest.mark.parametrize(
     ("judged", "more", "message"),
     [
-        ("q0\td1\t.5\n", {}, "'.5' is no whole number"),
+        ("q0\td1\t.5\n", {}, "'.5' is not a whole number"),
         ("q0\td1\t0\n", {}, "no query has a relevant document"),
-        (JUDGED, {"queries": '{"_id": "q0", "text": "a"}\n'}, "a second 'q0'"),
+        (JUDGED, {"queries": '{"_id": "q0", "text": "a"}\n'}, "the id 'q0' occurs a second time"),
         (JUDGED, {"queries": '{"_id": "q9", "text": " "}\n'}, "line 5: the query 'q9' has no text"),
-        (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is no text"),
+        (JUDGED, {"queries": '{"_id": 9.5, "text": "a"}\n'}, "line 5: the _id is not a text"),
     ],
 )
 def test_invalid_collection_is_refused(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from mirrorbench.own_data.answers import items_needed
+from mirrorbench.own_data.evaluation import items_needed
 from mirrorbench.reports.table import Verdict
 
 

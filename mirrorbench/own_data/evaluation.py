@@ -1,4 +1,4 @@
-"""Verdicts of ``mirrorbench evaluate`` on encoders, BM25 and their fusions; items needed, and items that changed."""
+"""The evaluation of ``mirrorbench evaluate``: verdicts on encoders, BM25 and their fusions, and items that changed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from mirrorbench.own_data.clustering import labels_of_most
+from mirrorbench.own_data.clustering import majority_labels
 from mirrorbench.own_data.in_use import InUse
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
 from mirrorbench.reports.statistics import LEVEL
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.plan import Plan
 
 POWER = 0.8
-"""Probability with which a difference is to be detected, for the number of items that it needs."""
+"""Probability with which ``items_needed`` items detect a difference."""
 BM25 = "BM25"
 """Spec of the row of BM25."""
 FUSED = " and BM25"
@@ -49,18 +49,19 @@ FUSED = " and BM25"
 
 
 def items_needed(verdict: Verdict) -> int | None:
-    """Return the number of items that detect this difference with a power of .8; ``None`` if it is 0 or undefined.
+    """Return the number of items that would detect a difference of this size with a power of .8.
 
-    The level is that of the strictest step of the correction for all tests: .05 over their number.
+    ``None`` if the difference is 0 or undefined, or the encoders were shown to be equal. The level is that of the
+    strictest step of the correction for all tests: .05 over their number.
     """
     from scipy.stats import norm
 
     if not verdict.difference or not verdict.error or verdict.answer == "equal":
         return None
     level = (1 - LEVEL) / verdict.n_tests
-    # Standard errors between 0 and a difference that is detected with this power.
-    distance = float(norm.ppf(POWER) + norm.ppf(1 - level / 2))
-    return ceil(verdict.n * (distance * verdict.error / verdict.difference) ** 2)
+    # A difference of so many standard errors is detected with this power.
+    n_errors = float(norm.ppf(POWER) + norm.ppf(1 - level / 2))
+    return ceil(verdict.n * (n_errors * verdict.error / verdict.difference) ** 2)
 
 
 class Change(NamedTuple):
@@ -84,30 +85,30 @@ class Changes(NamedTuple):
 
 @dataclass(frozen=True)
 class OwnItems:
-    """What stored results on own data hold of each item.
+    """Scores and predictions of each item in stored results on own data.
 
     Attributes:
-        by_result: the items by cell id.
-        beside: the items of rows without a result of their own, by spec and task: ``BM25``, and fusions with it.
-        predictions: what was predicted for each item, by spec and task.
+        by_cell_id: the scores of each result, by its cell id.
+        bm25_items: the scores of BM25 and of fusions with it, which have no result of their own, by spec and task.
+        predictions: the predictions for each item, by spec and task.
     """
 
-    by_result: dict[str, ItemScores] = field(default_factory=dict)
-    beside: dict[tuple[str, str], ItemScores] = field(default_factory=dict)
+    by_cell_id: dict[str, ItemScores] = field(default_factory=dict)
+    bm25_items: dict[tuple[str, str], ItemScores] = field(default_factory=dict)
     predictions: dict[tuple[str, str], Mapping[str, Any]] = field(default_factory=dict)
 
     @classmethod
     def read(
         cls, stored: Iterable[Stored], plugins: Plugins, flags: Mapping[str, Mapping[str, int]]
     ) -> OwnItems:
-        """Read the predictions of results once, or take them from memory.
+        """Read the predictions of results; results without any are left out.
 
         Args:
             stored: the results.
             plugins: plugins with the metrics.
-            flags: by task the overlap of each item, by its stored id, with texts that encoders were tuned on elsewhere.
+            flags: for each task the overlap of its items, by their stored ids, with texts that encoders were tuned on.
         """
-        items_of_results = cls()
+        own_items = cls()
         for entry in stored:
             result = entry.result
             arrays = entry.predictions()
@@ -118,43 +119,43 @@ class OwnItems:
                 task_flags = flags[result.task]
                 overlap = np.array([task_flags[item] for item in items.ids], np.int8)
                 items = replace(items, overlap=overlap)
-            items_of_results.by_result[result.cell_id] = items
+            own_items.by_cell_id[result.cell_id] = items
             predictions = arrays.get("found", [()] * len(items.ids))
-            items_of_results.predictions[result.spec, result.task] = dict(
+            own_items.predictions[result.spec, result.task] = dict(
                 zip(items.ids, predictions, strict=True)
             )
-            # Results of retrieval and reranking hold the scores of BM25 and of the fusion beside their own.
+            # Results of retrieval and reranking also hold the scores of BM25 and of the fusion with it.
             for prefix, spec in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
                 values = arrays.get(prefix + result.main_metric)
                 if values is not None:
-                    items_of_results.beside[spec, result.task] = replace(
+                    own_items.bm25_items[spec, result.task] = replace(
                         items,
                         values=values.astype(np.float64),
                         # BM25 was tuned on nothing.
                         overlap=None if spec == BM25 else items.overlap,
                         score=None,
                     )
-        return items_of_results
+        return own_items
 
 
 class Evaluation:
     """Encoders compared with the first one on own data.
 
     Args:
-        stored: the results, each encoder with one seed.
-        plan: their plan.
-        failures: cells without a result.
-        encoders: specs of the encoders, the first of which all others are compared with.
-        data: the data, by their names as tasks.
+        stored: the results; each encoder has one seed.
+        plan: the plan of the results.
+        failures: the cells without a result.
+        encoders: specs of the encoders; the first is the one that all others are compared with.
+        data: the data sets, by their names as tasks.
         plugins: plugins with the metrics.
-        tuned_on: the overlap of data, by name, with texts that encoders were tuned on elsewhere.
-        equality: with the margin within which encoders are tested to be equal.
+        tuned_on: the overlap of data sets, by name, with texts that encoders were tuned on elsewhere.
+        equality: the test of equality within a margin; ``None`` for no test.
         computed: cell ids of the results that were computed in this run.
 
     Attributes:
-        leaderboard: the table, with a verdict on each other row and data; the results; the failures.
-        encoders: as given.
-        labels: of all rows, by spec.
+        leaderboard: results, failures, and the table, with a verdict on each other row for each data set.
+        encoders: specs of the encoders, the first one first.
+        labels: labels of all rows, by spec.
         in_use: speed, size of vectors and share of cut texts of the encoders that have results, by spec.
     """
 
@@ -182,12 +183,12 @@ class Evaluation:
             results, plugins, plan.tasks, plan.rows, failures, plan.title, plan.names
         )
         table = _titled(table, data)
-        table = _with_bm25(table, self._items.beside)
+        table = _with_bm25(table, self._items.bm25_items)
 
-        self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_result)
+        self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_cell_id)
         for row in table.rows:
             for task in plan.tasks:
-                items = self._items.beside.get((row.spec, task))
+                items = self._items.bm25_items.get((row.spec, task))
                 if items is not None:
                     self._seeds[row.key, task] = {0: items}
         tests, families = self._tests(table, stored)
@@ -203,20 +204,21 @@ class Evaluation:
                 self.in_use[spec] = InUse.of(encoder_results, computed)
 
     @property
-    def on_encoders(self) -> list[Verdict]:
-        """The verdicts on the other encoders, without untrained rows."""
+    def encoder_verdicts(self) -> list[Verdict]:
+        """The verdicts on the other encoders; verdicts on BM25, fusions and baselines are left out."""
         others = self.encoders[1:]
         return [verdict for verdict in self.leaderboard.table.verdicts if verdict.spec in others]
 
     def is_scored(self, spec: str, task: str) -> bool:
-        """Return whether a row has a score on a task that its items yield."""
+        """Return whether a row has scores of the items of a task."""
         rows = [row for row in self.leaderboard.table.rows if row.spec == spec]
         return any((row.key, task) in self._seeds for row in rows)
 
     def _tests(self, table: Table, stored: Sequence[Stored]) -> tuple[list[Verdict], list[str]]:
-        """Return the verdicts to test, and their families: other encoders, and untrained rows.
+        """Return the comparisons with the first encoder to test, as verdicts without an answer, and the family of each.
 
-        Of the fusions only that of the first encoder is tested.
+        One family are the other encoders; the other are BM25, its fusion with the first encoder, and baselines. Other
+        fusions are not tested.
         """
         first = self.encoders[0]
         results = by_row_and_task([entry.result for entry in stored])
@@ -256,17 +258,17 @@ class Evaluation:
         return verdicts, families
 
     def _are_scored(self, row: Row, first: Row, task: str) -> bool:
-        """Return whether a row and the first encoder's have items of a task."""
+        """Return whether both a row and the first encoder's row have scores of the items of a task."""
         return (row.key, task) in self._seeds and (first.key, task) in self._seeds
 
     def changes(self, verdict: Verdict, n: int) -> Changes:
-        """Return the items that gained and that lost most against the first encoder, at most ``n`` of each.
+        """Return the items that gained and that lost most from the first encoder to another.
 
-        The gain of an item is that of its influence on the score; if the score is a mean, that of its own score.
+        If the score of the task is a mean, items are compared by their own scores, else by their influence on it.
 
         Args:
-            verdict: on another encoder and a task.
-            n: the largest number.
+            verdict: the verdict on another encoder, on one task.
+            n: the largest number of items that gained, and of items that lost.
         """
         task = verdict.column
         row, first_row = self.leaderboard.table.rows_of(verdict)
@@ -300,12 +302,12 @@ class Evaluation:
         return Changes(gained, lost)
 
     def _predictions(self, spec: str, task: str, names: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a row predicted for each item, by the names in the data instead of hidden ones."""
+        """Return what a row predicted for each item, by the item's name in the data, even if the result hides it."""
         predictions = self._items.predictions.get((spec, task), {})
         return {names.get(item, item): prediction for item, prediction in predictions.items()}
 
     def _item_values(self, items: ItemScores) -> Any:
-        """Return what each item adds to the score: its own score under a mean, else its influence."""
+        """Return the scores of items if the task's score is their mean, else their influence on it."""
         if items.statistic == MEAN:
             return items.values
         return influence(replace(items, shared=None), self._plugins)
@@ -322,18 +324,18 @@ def computed_evaluation(
     tuned_on: Mapping[str, Contamination] = MappingProxyType({}),
     equality: Equality | None = None,
 ) -> Evaluation:
-    """Compute a plan, and compare its encoders with the first one.
+    """Compute the results of a plan, and compare its encoders with the first one.
 
     Args:
-        plan: of the encoders on the data: ``planning.evaluation_plan``.
-        rows: specs of the encoders by their texts: ``planning.encoder_rows``.
-        data: the data by name.
-        plugins: all that is registered.
-        folders: results, data and cache.
+        plan: the plan, from ``planning.evaluation_plan``.
+        rows: specs of the encoders by name, from ``planning.encoder_rows``.
+        data: the data sets by name.
+        plugins: the registered tasks, metrics and methods.
+        folders: the folders of results, data and cache.
         compute: device and executor.
         reporter: receives progress and notes.
-        tuned_on: overlap of each data with the texts that an encoder was tuned on.
-        equality: a margin within which encoders are tested to be equal.
+        tuned_on: the overlap of each data set with texts that encoders were tuned on elsewhere.
+        equality: the test of equality within a margin; ``None`` for no test.
     """
     from mirrorbench.pipeline import execute_plan
     from mirrorbench.reports.comparable import stored_results
@@ -353,19 +355,22 @@ def computed_evaluation(
 
 
 def _overlap_flags(contamination: Contamination) -> dict[str, int]:
-    """Return the overlap of each item by its id, and also by the hidden id of results that are stored without texts."""
+    """Return the overlap of each item by its id, and by its hidden id in results that are stored without texts."""
     hidden = {hidden_id(item): flag for item, flag in contamination.overlaps.items()}
     return {**hidden, **contamination.overlaps}
 
 
 def _with_answers(items: ItemScores) -> ItemScores:
-    """Return items with right (1) and wrong (0) answers in place of indices of labels and of clusters."""
+    """Return items whose values are right (1) or wrong (0), if they are indices of labels or clusters; others as given.
+
+    For clusters, the value is the share of seeds in which most of the item's cluster have its label.
+    """
     if items.statistic == "macro_f1":
         return replace(items, statistic=MEAN, values=(items.values == items.gold) * 1.0)
     if items.statistic == CLUSTERS:
         labels = items.gold.astype(np.intp)
         is_right = [
-            labels_of_most(clusters, labels) == labels
+            majority_labels(clusters, labels) == labels
             for clusters in items.values.T.astype(np.intp)
         ]
         return replace(items, statistic=MEAN, values=np.mean(is_right, axis=0))
@@ -373,10 +378,7 @@ def _with_answers(items: ItemScores) -> ItemScores:
 
 
 def _titled(table: Table, data: Mapping[str, Data]) -> Table:
-    """Return the table with titles of data and their scores.
-
-    Averages are left out if there are several metrics, which they would mix.
-    """
+    """Return the table with the headings of the data sets, without averages if they would mix several metrics."""
     columns = []
     for column in table.columns:
         if column.name in data:
@@ -392,30 +394,31 @@ def _titled(table: Table, data: Mapping[str, Data]) -> Table:
     return replace(table, columns=tuple(columns[index] for index in indices), rows=tuple(rows))
 
 
-def _with_bm25(table: Table, beside: Mapping[tuple[str, str], ItemScores]) -> Table:
-    """Return the table with a spec for the row of BM25, and each encoder's fusion with BM25 below the encoder."""
+def _with_bm25(table: Table, bm25_items: Mapping[tuple[str, str], ItemScores]) -> Table:
+    """Return the table with scores and a spec for the row of BM25, and each encoder's fusion with it below the encoder."""
     protocol = next((row.protocol for row in table.rows if row.spec), "")
+    bm25_scores = _mean_scores(BM25, table, bm25_items)
     rows: list[Row] = []
     for row in table.rows:
+        # BM25 is the only row of a baseline, which has no spec.
         if not row.spec:
-            row = replace(row, spec=BM25, protocol=protocol, scores=_means(BM25, table, beside))
+            row = replace(row, spec=BM25, protocol=protocol, scores=bm25_scores)
         rows.append(row)
         fused = f"{row.spec}{FUSED}"
-        scores = _means(fused, table, beside)
-        if any(scores):
-            rows.append(Row(f"{row.label}{FUSED}", fused, scores, protocol=protocol))
+        fused_scores = _mean_scores(fused, table, bm25_items)
+        if any(fused_scores):
+            rows.append(Row(f"{row.label}{FUSED}", fused, fused_scores, protocol=protocol))
     return replace(table, rows=tuple(rows))
 
 
-def _means(
-    spec: str, table: Table, items: Mapping[tuple[str, str], ItemScores]
+def _mean_scores(
+    spec: str, table: Table, bm25_items: Mapping[tuple[str, str], ItemScores]
 ) -> tuple[Score | None, ...]:
-    """Return the scores of a row of means, in the order of the columns; averages if no score is missing."""
-    means = {
-        task: task_items.values.mean()
-        for (row_spec, task), task_items in items.items()
-        if row_spec == spec
-    }
+    """Return the mean of a row's items for each column; ``None`` for a column if a task of it is missing."""
+    means: dict[str, float] = {}
+    for (row_spec, task), items in bm25_items.items():
+        if row_spec == spec:
+            means[task] = items.values.mean()
     scores: list[Score | None] = []
     for column in table.columns:
         values = [means[task] for task in column.tasks if task in means]
