@@ -58,7 +58,7 @@ class Collection:
 
     @cached_property
     def bm25(self) -> list[Ranking]:
-        """Rankings by BM25: for each query, of its candidates or, without candidates, of documents that share a word."""
+        """Rankings by BM25 for each query: of its candidates or, if there are none, of documents that share a word."""
         if self.candidates:
             return bm25_candidate_rankings(
                 self.documents, self.queries, self.candidates, self.language

@@ -217,7 +217,7 @@ class Evaluation:
     def _tests(self, table: Table, stored: Sequence[Stored]) -> tuple[list[Verdict], list[str]]:
         """Return the comparisons with the first encoder to test, as verdicts without an answer, and the family of each.
 
-        One family are the other encoders; the other are BM25, its fusion with the first encoder, and baselines. Other
+        The other encoders form one family; baselines, BM25, and its fusion with the first encoder form another. Other
         fusions are not tested.
         """
         first = self.encoders[0]
@@ -246,14 +246,14 @@ class Evaluation:
                     if not self._are_scored(rows[spec], rows[first], task):
                         continue
                     verdict = Verdict(spec, first, protocol, task, equality=self._equality)
-                    sides = []
-                    for side in (spec, first):
+                    compared_results = []
+                    for compared_spec in (spec, first):
                         # A fusion has the results of its encoder; BM25 has none.
-                        encoder = side.removesuffix(FUSED)
-                        side_results = results.get(((encoder, protocol), task))
-                        if side_results:
-                            sides.append(side_results)
-                    verdicts.append(with_caveats(verdict, [sides]))
+                        encoder = compared_spec.removesuffix(FUSED)
+                        row_results = results.get(((encoder, protocol), task))
+                        if row_results:
+                            compared_results.append(row_results)
+                    verdicts.append(with_caveats(verdict, [compared_results]))
                     families.append(family)
         return verdicts, families
 
@@ -279,8 +279,8 @@ class Evaluation:
         before = _with_answers(first_seeds[0])
 
         # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the names of items.
-        data = self._data[task]
-        names = {hidden_id(item): item for item in data.task.texts(data.items)}
+        data_set = self._data[task]
+        names = {hidden_id(item): item for item in data_set.task.texts(data_set.items)}
         predictions_now = self._predictions(row.spec, task, names)
         predictions_before = self._predictions(first_row.spec, task, names)
 
@@ -395,7 +395,7 @@ def _titled(table: Table, data: Mapping[str, Data]) -> Table:
 
 
 def _with_bm25(table: Table, bm25_items: Mapping[tuple[str, str], ItemScores]) -> Table:
-    """Return the table with scores and a spec for the row of BM25, and each encoder's fusion with it below the encoder."""
+    """Return the table with scores and a spec in the row of BM25, and a row for each encoder's fusion with BM25."""
     protocol = next((row.protocol for row in table.rows if row.spec), "")
     bm25_scores = _mean_scores(BM25, table, bm25_items)
     rows: list[Row] = []

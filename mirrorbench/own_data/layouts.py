@@ -241,7 +241,10 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
         collection = _retrieval(path, root, texts, judgements, column_options)
         return _reranking(collection, candidates)
     if kind == "reranking" and is_collection:
-        hint = f"They are in {TOP_RANKED}.jsonl: query-id, corpus-ids. Without them all documents are ranked: kind=retrieval."
+        hint = (
+            f"They are in {TOP_RANKED}.jsonl: query-id, corpus-ids. "
+            "Without them all documents are ranked: kind=retrieval."
+        )
         raise UsageError(f"{path} has no file of candidates", hint)
     if not tables:
         return None
@@ -273,7 +276,7 @@ def _holds_lists(layout: DataLayout) -> bool:
 
 
 def _table_remarks(layout: DataLayout, has_other_tables: bool) -> Iterator[str]:
-    """Yield remarks on tables that are read although their names are not ``train`` or ``test``, and on missing shards."""
+    """Yield remarks on tables that are not named ``train`` or ``test``, and on a shard that is read alone."""
     test = layout.tables[TEST]
     train = layout.tables.get(TRAIN)
     if has_other_tables and test.name != TEST:
@@ -286,7 +289,7 @@ def _table_remarks(layout: DataLayout, has_other_tables: bool) -> Iterator[str]:
 
 
 def _find_part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTable | None:
-    """Return the table with one of several names, or the only table in a folder of this name; ``None`` if none is found.
+    """Return the table with one of several names, or the only table in a folder of this name; ``None`` without one.
 
     Args:
         path: the folder that holds the data.
@@ -301,7 +304,10 @@ def _find_part(path: Path, tables: Mapping[str, OwnTable], *names: str) -> OwnTa
 
 
 def _tables_named(path: Path, name: str) -> list[OwnTable]:
-    """Return the tables in the folder ``name``, and those beside it whose names start so, sorted by ``_rank_of_split``."""
+    """Return the tables in the folder ``name`` and those beside it whose names start with ``name``.
+
+    They are sorted by ``_rank_of_split``, the preferred one first.
+    """
     files = list(files_in(path / name))
     files += [file for file in files_in(path) if file.name.startswith(name)]
     tables = tables_of_files([file for file in files if _is_table_named(file, name)])
@@ -390,8 +396,8 @@ def _preferred_table(path: Path, tables: Sequence[OwnTable], noun: str) -> OwnTa
         noun: what the tables hold, for the message.
 
     Raises:
-        UsageError: another table has the same rank, so that it may be meant. Of judgements of other splits than the test
-            split, and of files in a folder of candidates, the first is returned nevertheless.
+        UsageError: several tables of the test split, or several files ``top_ranked*``, have the first rank. Otherwise
+            the first of them is returned, and a remark will name it.
     """
     first, *others = tables
     rank = _rank_of_split(first)
@@ -411,7 +417,10 @@ def _check_candidates_are_read(path: Path, root: Path) -> None:
     """
     for file in (*files_in(root), *files_in(root / TOP_RANKED)):
         if file.name.startswith(TOP_RANKED) or file.parent.name == TOP_RANKED:
-            hint = f"Tables are, and .txt, .run and .trec: docs/own_data_files.md. To rank all documents: {path}:kind=retrieval"
+            hint = (
+                "Tables are, and .txt, .run and .trec: docs/own_data_files.md. "
+                f"To rank all documents: {path}:kind=retrieval"
+            )
             raise UsageError(f"{path}: candidates in {file.name} are not read", hint)
 
 
@@ -563,7 +572,8 @@ def _split_layout(
     if TRAIN in tables and split_column in header:
         train_name = tables[TRAIN].file.name
         raise UsageError(
-            f"{file} has a column {split_column!r}, and {train_name} lies beside it: both say which rows are trained on",
+            f"{file} has a column {split_column!r}, and {train_name} lies beside it: "
+            "both say which rows are trained on",
             f"Remove the column, or put all rows into one file and leave {train_name} out.",
         )
     columns = TABLES[layout_kind]

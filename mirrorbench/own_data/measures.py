@@ -148,7 +148,7 @@ def check_folds(data: str, labels: NDArray[Any], groups: NDArray[Any]) -> None:
 
 
 def text_groups(texts: Sequence[tuple[str, ...]]) -> NDArray[np.intp]:
-    """Return the group of each item, numbered from 0; items that share a text, directly or through others, are one group."""
+    """Return the group of each item, a number from 0; items that share a text, also through others, are one group."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
@@ -170,7 +170,7 @@ def resampling_groups(texts: Mapping[str, tuple[str, ...]]) -> Mapping[str, tupl
     """Return the name of each item's group, by item: the groups are resampled as a whole.
 
     Items that share a normalised text, directly or through others, are one group. If one group would hold most of the
-    items, as may happen with queries and their relevant documents, return the texts, so that only direct sharing counts.
+    items, as with queries and popular relevant documents, return the texts, so that only direct sharing counts.
     """
     groups = text_groups([tuple(map(normalised, item_texts)) for item_texts in texts.values()])
     if 2 * np.bincount(groups).max() > len(groups):

@@ -34,8 +34,8 @@ NO_BM25 = "no query has a word of a document, so BM25 has no row"
 class RankingTask(OwnData, TaskKind[Collection]):
     """Base class of tasks that rank documents for queries.
 
-    Metrics are means over the queries that have a relevant document. Those with the prefix ``bm25_`` are of BM25 without
-    the encoder, those with ``fused_`` of the reciprocal rank fusion of both; if BM25 finds nothing, there are none.
+    Metrics are means over the queries that have a relevant document. Those with the prefix ``bm25_`` are of BM25
+    alone, those with ``fused_`` of its reciprocal rank fusion with the encoder; if BM25 finds nothing, there are none.
     """
 
     items_name = "queries"

@@ -36,8 +36,8 @@ def search(queries: Array, documents: Array, depth: int) -> tuple[NDArray[Any], 
     """Return rows and cosines of the nearest documents of each query, best first, both of shape (queries, depth).
 
     Documents with equal cosines (float32) are in the order of their rows. If there are fewer than ``depth``, all are
-    returned. Cosines are computed for ``DOCUMENTS_PER_BLOCK`` documents and ``QUERIES_PER_BLOCK`` queries at a time, and
-    only the best are kept, so that memory is bounded.
+    returned. To bound memory, cosines are computed for ``DOCUMENTS_PER_BLOCK`` documents and ``QUERIES_PER_BLOCK``
+    queries at a time, and only the best are kept.
     """
     depth = min(depth, len(documents))
     blocks = [

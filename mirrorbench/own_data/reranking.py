@@ -77,27 +77,29 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
     query_column, *candidate_columns = [layout.file_column(column) for column in _COLUMNS]
     rows = list(rows_of_split(layout, TEST, _COLUMNS))
 
-    # Whether text in brackets is a list, for each column of candidates. In a format that has lists of its own, it is
+    # For each column of candidates, whether text in brackets is a list. In a format with lists of its own, it is one
     # only if the whole column holds lists.
-    reads_brackets = []
+    brackets_are_lists = []
     for column_cells in zip(*(values[1:] for _, values in rows), strict=True):
-        reads_brackets.append(table.format in _FORMATS_WITHOUT_LISTS or _are_lists(column_cells))
+        brackets_are_lists.append(
+            table.format in _FORMATS_WITHOUT_LISTS or _are_lists(column_cells)
+        )
 
-    # Queries by the line of a row with a list, which is a query by itself, or by the text of joined rows.
+    # A row with a list is a query by itself, and its key is the line number. Other rows are joined by the query's text.
     queries: dict[int | str, _Query] = {}
     n_joined_rows = 0
     n_repeated_candidates = 0
     for line, (query_cell, *cells) in rows:
         query_text = _checked_text(query_cell, query_column, source, line)
-        holds_list = []
-        for cell, brackets in zip(cells, reads_brackets, strict=True):
-            holds_list.append(is_list(cell) and (brackets or not isinstance(cell, str)))
-        key = line if any(holds_list) else query_text
+        are_lists = []
+        for cell, brackets_are_list in zip(cells, brackets_are_lists, strict=True):
+            are_lists.append(is_list(cell) and (brackets_are_list or not isinstance(cell, str)))
+        key = line if any(are_lists) else query_text
         if key in queries:
             n_joined_rows += 1
         query = queries.setdefault(key, _Query(query_text, line))
         for grade, cell, column, cell_is_list in zip(
-            (1, 0), cells, candidate_columns, holds_list, strict=True
+            (1, 0), cells, candidate_columns, are_lists, strict=True
         ):
             if cell_is_list:
                 candidates = listed(cell, column, source, line)
@@ -110,7 +112,7 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
                     problem = f"{shown(text)} is a positive and a negative of its query"
                     raise line_error(source, line, problem, "Leave one of the two.")
                 # Rows of single texts repeat a positive for each negative, which is not worth a remark.
-                if any(holds_list) and earlier_grade == grade:
+                if any(are_lists) and earlier_grade == grade:
                     n_repeated_candidates += 1
                 query.grades[text] = grade
 

@@ -87,7 +87,7 @@ class OwnTable:
     def unnamed_rows(self) -> Iterator[tuple[int, list[str]]]:
         """Yield line number and fields of each row of a text table, a header included; blank lines are left out.
 
-        In CSV, fields are separated as ``separator_of`` finds, and may be quoted. In other formats they are separated by
+        In CSV, ``separator_of`` finds the separator, and fields may be quoted. In other formats they are separated by
         tabs if the first line has any, else by white space.
 
         Raises:

@@ -172,7 +172,7 @@ class Pairs(RatedPairs):
     version = 2
 
     def check(self, items: Sequence[Pair]) -> None:
-        """Check the pairs and, if ``accuracy`` is the main metric, that there are enough of each label for all folds."""
+        """Check the pairs and, if ``accuracy`` is the main metric, that each label is in all folds."""
         super().check(items)
         if self.main_metric == "accuracy":
             labels, texts = _labels_and_texts(items)
