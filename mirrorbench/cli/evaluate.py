@@ -345,7 +345,7 @@ def print_answers(evaluation: Evaluation) -> None:
 
 def print_items_needed(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     """Print for each difference that is not separable how many items would make it so."""
-    for verdict in evaluation.on_encoders:
+    for verdict in evaluation.encoder_verdicts:
         n_needed = items_needed(verdict)
         if verdict.answer == "not separable" and n_needed and n_needed > verdict.n:
             label = _label_on_data(evaluation, data, verdict.spec, verdict.column)

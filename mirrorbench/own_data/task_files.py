@@ -204,9 +204,11 @@ def _pair_labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list
     # In data of entailment, 0 often marks premises that entail the hypothesis.
     is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
     if positive or uncertain or (is_entailment and len(distinct_labels) == 2):
-        numbered_values = zip(written, values, strict=True)
-        lines = [line for (line, _), value in numbered_values if value in uncertain]
-        raise _uncertain_labels_error(layout, distinct_labels, uncertain, lines)
+        uncertain_rows = []
+        for (line, _), value in zip(written, values, strict=True):
+            if value in uncertain:
+                uncertain_rows.append((line, value))
+        raise _uncertain_labels_error(layout, distinct_labels, uncertain, uncertain_rows)
     return [meanings[value] or 0.0 for value in values]
 
 
@@ -214,7 +216,7 @@ def _uncertain_labels_error(
     layout: DataLayout,
     distinct_labels: Sequence[str],
     uncertain: Sequence[str],
-    lines: Sequence[int],
+    uncertain_rows: Sequence[tuple[int, str]],
 ) -> DataFormatError:
     """Return the error for labels of which it is not certain which is the positive one.
 
@@ -222,7 +224,7 @@ def _uncertain_labels_error(
         layout: the layout of the data.
         distinct_labels: all labels, each once.
         uncertain: the labels without a certain meaning.
-        lines: the numbers of the lines with such a label.
+        uncertain_rows: line number and label of each row with such a label.
     """
     source = str(layout.tables[TEST])
     labels = ", ".join(map(shown, distinct_labels[:_MAX_LABELS]))
@@ -247,8 +249,8 @@ def _uncertain_labels_error(
         hint = (
             f"If it is one of the labels, name the positive one; all others are negative: {option}"
         )
-        problem = f"the label {shown(uncertain[0])} is not 1 or 0"
-        return line_error(source, lines[0], problem, hint)
+        line, label = uncertain_rows[0]
+        return line_error(source, line, f"the label {shown(label)} is not 1 or 0", hint)
     return DataFormatError(
         f"{source} has {len(distinct_labels)} labels, {labels}, and pairs have two.",
         f"Name the positive one; all others are negative: {option}",
