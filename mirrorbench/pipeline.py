@@ -14,7 +14,7 @@ from mirrorbench.core.specs import EncoderSpec, as_several, as_spec, as_texts
 from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.reports.comparable import stored_results
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
-from mirrorbench.reports.selection import judged, labelled
+from mirrorbench.reports.selection import spec_of_label, with_statistics
 from mirrorbench.runs.executors import Job
 from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
 from mirrorbench.runs.plan import merged
@@ -49,7 +49,7 @@ def encoders_of(encoders: Any, plugins: Plugins, results: Path) -> dict[EncoderS
             specs.setdefault(encoder.spec, "")
         else:
             (text,) = as_texts(encoder)
-            specs.setdefault(as_spec(labelled(text, results, plugins)), text)
+            specs.setdefault(as_spec(spec_of_label(text, results, plugins)), text)
     return specs
 
 
@@ -199,5 +199,5 @@ def leaderboard_of(
         plan.names,
     )
     if len(plan.rows) > 1:
-        table = judged(table, stored_results(outcome, plan, results), plugins)
+        table = with_statistics(table, stored_results(outcome, plan, results), plugins)
     return Leaderboard(table, outcome.results, outcome.failures, plugins)

@@ -355,7 +355,7 @@ class Session:
             without_overlap=without_overlap,
         )
         if table:
-            choice = choice.laid_out(table, self.plugins)
+            choice = choice.with_layout(table, self.plugins)
         if isinstance(results, str | Path):
             folders = [Path(results)]
         else:

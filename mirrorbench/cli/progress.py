@@ -210,7 +210,7 @@ class Display(Reporter):
             return
         if self.quiet:
             return
-        from mirrorbench.reports.leaderboard import kept_models
+        from mirrorbench.reports.leaderboard import cached_models_phrase
 
         n_results = len(outcome.results)
         text = "1 result" if n_results == 1 else f"{n_results} results"

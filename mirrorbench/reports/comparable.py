@@ -1,4 +1,4 @@
-"""Rules on the results that one table may hold: those of one computation, and of one experiment under one name."""
+"""Rules on which results one table may hold: results of one computation, and of one experiment under each name."""
 
 from __future__ import annotations
 
@@ -77,19 +77,21 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
 
 
 def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
-    """Group results by computation: the newest first, those that do not state theirs last."""
+    """Group results by computation, the newest first; results that do not state it come last."""
     groups: dict[int | None, list[Result]] = {}
     for result in results:
         groups.setdefault(result.computation, []).append(result)
     return dict(sorted(groups.items(), key=lambda group: -(group[0] or 0)))
 
 
-def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str]]:
+def newest(results: Iterable[Result], command: str) -> tuple[list[Result], list[str]]:
     """Return the results of the newest computation, and notes on results of outdated ones.
 
+    If that computation is itself outdated, a note says that its results are shown.
+
     Args:
-        results: of any computations.
-        anew: the command that computes outdated results anew, for the notes.
+        results: results of any computations.
+        command: the command that computes outdated results anew, for the notes.
     """
     groups = _by_computation(results)
     chosen = next(iter(groups.values()), [])
@@ -97,17 +99,17 @@ def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str
     for computation, group in groups.items():
         if computation != COMPUTATION:
             state = "Shown" if group is chosen else "Left out"
-            notes.append(f"{state}: {_origin(group)}. Compute them anew: {anew}")
+            notes.append(f"{state}: {_origin(group)}. Compute them anew: {command}")
     return chosen, notes
 
 
 def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]], list[str]]:
-    """Keep the results of two encoders of the newest computation in which both have a task; note those left out.
+    """Return two encoders' results of the newest computation in which they share a task, and notes on the others.
 
-    Without such a computation each encoder keeps its own newest results, which cannot be compared.
+    Without such a computation return the newest results of each encoder, which cannot be compared.
 
     Args:
-        sides: the results of each of the two encoders.
+        sides: the results of each of the two encoders, at least one of each.
     """
     first, second = sides
     tasks_of_first = {(entry.result.computation, entry.result.task) for entry in first}
@@ -118,7 +120,8 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
     for side in sides:
         groups = _by_computation(entry.result for entry in side)
         shared = [computation for computation in groups if computation in shared_computations]
-        newest_computation = next(iter(shared or groups))
+        candidates = shared or list(groups)
+        newest_computation = candidates[0]
         selected.append([entry for entry in side if entry.result.computation == newest_computation])
         for computation, group in groups.items():
             if computation != newest_computation:
@@ -127,7 +130,7 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
 
 
 def _origin(results: Sequence[Result]) -> str:
-    """Describe results of one computation: their number, the computation, and the versions that made them."""
+    """Describe results of one computation: ``3 results of computation 4, not the current 5, by mirrorbench 0.1.0``."""
     computation = results[0].computation
     name = "an unknown computation" if computation is None else f"computation {computation}"
     outdated = "" if computation == COMPUTATION else f", not the current {COMPUTATION}"
@@ -137,7 +140,7 @@ def _origin(results: Sequence[Result]) -> str:
 
 
 def version_of(result: Result) -> str:
-    """Return the version that made a result: ``mirrorbench 0.1.0 (320fa15db)``."""
+    """Return the version that made a result, with its commit if known: ``mirrorbench 0.1.0 (320fa15db)``."""
     version = result.environment.get("mirrorbench", "of an unknown version")
     # A commit of a changed working tree has a suffix, such as 320fa15db...-dirty.
     commit, *suffix = str(result.environment.get("git") or "").split("-")
@@ -160,47 +163,55 @@ def without_repeats(results: Iterable[Result]) -> list[Result]:
 
 
 def seed_key(result: Result) -> tuple[str, str, str, int | None, int]:
-    """Return the key of a result in tables; without its last part, the seed, it is the key of a score."""
+    """Return the key of a result in tables: ``score_key`` and the seed."""
     return (result.spec, result.protocol, result.task, result.computation, result.seed)
 
 
-def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
-    """Return reasons why results of one computation cannot be compared in one table, one line for each reason.
+def score_key(result: Result) -> tuple[str, str, str, int | None]:
+    """Return the key of the score that a result belongs to: that of all its seeds."""
+    return (result.spec, result.protocol, result.task, result.computation)
 
-    There are reasons of two kinds. The table would mix protocols, precisions of evaluation, versions of a task's data,
-    or different models with the same spec; or different experiments (recipe, corpus, precision) have the same spec,
+
+def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
+    """Return reasons why results of one computation cannot be compared in one table, one line each; empty if they can.
+
+    There are two kinds of reasons. The table would mix protocols, precisions of evaluation, versions of a task's data,
+    or different models with the same spec. Or different experiments (recipe, corpus, precision) have the same spec,
     task and seed, or would be averaged as seeds of one score.
     """
     reasons = _several("protocols", {result.protocol for result in results})
     reasons += _several("evaluated in", {result.evaluation_precision for result in results})
 
-    n_data = _ambiguous((result.task, _data_of(result)) for result in results)
-    for task, n in n_data.items():
-        reasons.append(f"{task}: {n} different versions of its data")
+    mixed_tasks = _count_ambiguous((result.task, _data_of(result)) for result in results)
+    for task, n_versions in mixed_tasks.items():
+        reasons.append(f"{task}: {n_versions} different versions of its data")
 
-    n_models = _ambiguous((_model_name(result, plugins), _weights_of(result)) for result in results)
-    for (spec, languages), n in n_models.items():
-        reasons.append(f"{spec}: {n} different models, or versions of one ({languages})")
+    mixed_models = _count_ambiguous(
+        (_model_name(result, plugins), _weights_of(result)) for result in results
+    )
+    for (spec, languages), n_models in mixed_models.items():
+        reasons.append(f"{spec}: {n_models} different models, or versions of one ({languages})")
 
-    # Different data or models make different experiments too, which is not reported again.
-    results = [
+    # Different data or models are different experiments too: do not report these again.
+    same_data_and_model = [
         result
         for result in results
-        if result.task not in n_data and _model_name(result, plugins) not in n_models
+        if result.task not in mixed_tasks and _model_name(result, plugins) not in mixed_models
     ]
-    n_cells = _ambiguous((seed_key(result), result.cell_id) for result in results)
-    for (spec, _, task, _, seed), n in n_cells.items():
+    mixed_seeds = _count_ambiguous(
+        (seed_key(result), result.cell_id) for result in same_data_and_model
+    )
+    for (spec, _, task, _, seed), n in mixed_seeds.items():
         reasons.append(f"{spec} on {task}, seed {seed}: {n} {_EXPERIMENTS}")
 
-    # Nor is a score whose seeds are ambiguous themselves.
-    reported_scores = {_score_key(key) for key in n_cells}
-    experiments_of_scores = []
-    for result in results:
-        key = _score_key(seed_key(result))
-        if key not in reported_scores:
-            experiments_of_scores.append((key, result.experiment))
-    n_experiments = _ambiguous(experiments_of_scores)
-    for (spec, _, task, _), n in n_experiments.items():
+    # A score with such a seed is not reported again either.
+    reported_scores = {key[:-1] for key in mixed_seeds}
+    mixed_scores = _count_ambiguous(
+        (score_key(result), result.experiment)
+        for result in same_data_and_model
+        if score_key(result) not in reported_scores
+    )
+    for (spec, _, task, _), n in mixed_scores.items():
         reasons.append(f"{spec} on {task}: its seeds are of {n} {_EXPERIMENTS}")
     return reasons
 
@@ -221,20 +232,15 @@ def _weights_of(result: Result) -> str:
     return str(result.encoder.get("weights", ""))
 
 
-def _score_key(key: tuple[str, str, str, int | None, int]) -> tuple[str, str, str, int | None]:
-    """The key of a score, from that of one of its seeds."""
-    return key[:-1]
-
-
-def _ambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, int]:
-    """Return the number of distinct values of each key that has more than one, from pairs of key and value."""
+def _count_ambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, int]:
+    """Count the distinct values of each key in pairs of key and value; leave out keys with a single one."""
     values_by_key: dict[_Key, set[str]] = {}
     for key, value in pairs:
         values_by_key.setdefault(key, set()).add(value)
     return {key: len(values) for key, values in values_by_key.items() if len(values) > 1}
 
 
-def _several(name: str, values: set[str]) -> list[str]:
+def _reason_if_several(name: str, values: set[str]) -> list[str]:
     """Return one reason that names the values if there are several, otherwise none."""
     if len(values) < 2:
         return []
@@ -242,7 +248,7 @@ def _several(name: str, values: set[str]) -> list[str]:
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:
-    """Return reasons why results on one task cannot be compared: data, computations, protocols, precisions, metrics."""
+    """Return reasons why results on one task cannot be compared, such as different data or metrics; empty if they can."""
     files = {json.dumps(result.data.get("files"), sort_keys=True) for result in results}
     versions = {str(result.data.get("version")) for result in results}
     computations = {str(result.computation) for result in results}

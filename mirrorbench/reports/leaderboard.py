@@ -20,7 +20,7 @@ from mirrorbench.data.card_files import builtin_suites
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
-from mirrorbench.reports.comparable import mixtures, seed_key, version_of
+from mirrorbench.reports.comparable import mixtures, score_key, version_of
 from mirrorbench.reports.renderers.numbers import metric_words
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.reports.table_warnings import table_warnings
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 
 _NO_NAMES: Mapping[EncoderSpec, str] = {}
+_POOLING_SUFFIXES = {"": "", "cls": "-CLS", "mean": "-mp"}
+"""Suffixes of the papers' labels; that of any other pooling is its name."""
 
 
 def build_table(
@@ -56,7 +58,7 @@ def build_table(
         title: title of the table.
         names: the user's names of rows; by default those that all results of a row state.
     """
-    results = list(results)
+    results = list(results)  # it is read several times
     task_names = list(tasks) or in_column_order({result.task for result in results}, plugins)
     columns = _with_averages([_column(name, plugins, results) for name in task_names])
     specs = [
@@ -211,7 +213,7 @@ def _encoder_row(
 
 
 def _first_stated(results: Iterable[Result], key: str) -> Any:
-    """Return what the first result that states it says of its encoder; ``None`` where none does."""
+    """Return the first value of a key that results state of their encoder; ``None`` if none states it."""
     for result in results:
         if result.encoder.get(key):
             return result.encoder[key]
@@ -266,20 +268,24 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     preset: Mapping[str, Any] = {}
     if spec.backbone in BACKBONES:
         preset = BACKBONES[spec.backbone].unnamed
-    # The label of the backbone stands for its preset, and the transformation is named at the end.
+    # The label of the backbone implies its preset.
     for key, value in preset.items():
         if params.get(key) == value:
             del params[key]
+    # The transformation is named at the end.
     for key in post_keys(spec):
         params.pop(key, None)
 
     label = backbone_label(spec)
     if spec.method == "base":
-        pooling = str(params.pop("pooling", "" if preset else "mean"))
+        # The default pooling of a backbone with a preset is that of the preset, which the label implies.
+        default_pooling = "" if preset else "mean"
+        pooling = str(params.pop("pooling", default_pooling))
         label += _POOLING_SUFFIXES.get(pooling, f"-{pooling}")
     elif spec.method in plugins.methods:
         label = plugins.methods[spec.method].label.format(backbone=label, method=spec.method)
-    elif spec.method:  # the method of a plugin that is not installed
+    elif spec.method:
+        # The plugin of the method is not installed.
         label = f"{label} + {spec.method}"
 
     settings = [_setting_words(key, value) for key, value in params.items()]
@@ -291,11 +297,8 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     return label
 
 
-_POOLING_SUFFIXES = {"": "", "cls": "-CLS", "mean": "-mp"}
-
-
 def _setting_words(key: str, value: Any) -> str:
-    """Return a setting in a label: only the last part of a path, and a prompt of several lines in one."""
+    """Return a setting as in a label: the last part of a path; any other value on one line."""
     if key == "path":
         return PurePath(str(value)).name
     return " ".join(f"{key}={value}".split())
@@ -325,14 +328,14 @@ def _baseline_rows(
 
 
 def in_column_order(names: set[str], plugins: Plugins) -> list[str]:
-    """Sort tasks as columns: those of suites, then other registered ones, then unknown ones."""
+    """Sort tasks as columns of a table: tasks of suites first, then other registered ones, then unknown ones."""
     tasks_of_suites = [name for suite in builtin_suites().values() for name in suite]
     order = dict.fromkeys([*tasks_of_suites, *plugins.tasks.names(), *sorted(names)])
     return [name for name in order if name in names]
 
 
 def _suite_of(task: str) -> str:
-    """Return the first suite that has a task; empty without one."""
+    """Return the first suite that has a task; empty if none has."""
     for suite, members in builtin_suites().items():
         if task in members:
             return suite
@@ -340,7 +343,7 @@ def _suite_of(task: str) -> str:
 
 
 def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
-    """Return the column of a task, with what its results state."""
+    """Return the column of a task; its metric, number of items and overlap are those that its results state."""
     results = [result for result in results if result.task == name]
     suite = _suite_of(name)
     metric = ", ".join(sorted({result.main_metric for result in results}))
@@ -351,9 +354,9 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
         return Column(name, name, suite, level, metric=metric, n_items=n_items, seen=seen)
 
     task = plugins.tasks[name]
-    items = "items"
+    noun_of_items = "items"
     if getattr(task, "items_name", "") == "pairs":
-        items = "pairs" if task.level == "wic" else f"{task.level} pairs"
+        noun_of_items = "pairs" if task.level == "wic" else f"{task.level} pairs"
     source = None
     card = getattr(task, "card", None)
     if card:
@@ -367,7 +370,7 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
         task.level,
         tuple(task.languages),
         metric or task.main_metric,
-        items=items,
+        items=noun_of_items,
         n_items=n_items,
         seen=seen,
         source=source,
@@ -375,14 +378,17 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
 
 
 def _overlap(result: Result) -> float:
-    """Return the share of the test items with a text of the tuning corpus."""
+    """Return the share of the test items with a text of the tuning corpus; 0 if it is unknown."""
     if result.overlap is None:
         return 0.0
     return float(result.overlap.get("any_text") or 0)
 
 
 def _with_averages(tasks: Sequence[Column]) -> list[Column]:
-    """Add an average after the tasks of each suite, where there are several suites, and one over all tasks at the end."""
+    """Add an average over all tasks at the end and, if there are several suites, one after the tasks of each.
+
+    A single task, or a suite with one task, has no average.
+    """
     if len(tasks) < 2:
         return list(tasks)
     suites = [
@@ -392,7 +398,7 @@ def _with_averages(tasks: Sequence[Column]) -> list[Column]:
     columns: list[Column] = []
     for suite, members in suites:
         columns += members
-        # A suite whose tasks do not all stand side by side has no place for its average.
+        # If other columns separate the tasks of a suite, its average has no place.
         in_one_place = names.count(suite) == 1
         if len(suites) > 1 and suite and in_one_place and len(members) > 1:
             columns.append(_average(f"{AVERAGE} {suite}", suite, members))
@@ -508,7 +514,7 @@ def provenance(results: Sequence[Result], metrics: Collection[str] = ()) -> list
 
     Args:
         results: the results behind the scores.
-        metrics: names of the metrics that are shown; by default they are not named.
+        metrics: names of the metrics that are shown; without them there is no note on metrics.
     """
     lines = []
     if metrics:
@@ -531,19 +537,19 @@ def _settings(results: Sequence[Result]) -> Iterator[str]:
     precisions = {result.evaluation_precision for result in results}
     yield f"precision: {', '.join(sorted(precisions))}"
     tuning_precisions = {result.cell["precision"].get("tuning") for result in results} - {None, ""}
+    # Tuning in the precisions of the evaluation goes without saying.
     if tuning_precisions - precisions:
         yield f"tuned in {' and '.join(sorted(map(str, tuning_precisions)))}"
-    seeds_by_row: dict[tuple[str | int | None, ...], set[int]] = {}
+    seeds_by_score: dict[tuple[str, str, str, int | None], set[int]] = {}
     for result in results:
-        row = seed_key(result)[:-1]  # the last part is the seed
-        seeds_by_row.setdefault(row, set()).add(result.seed)
-    counts = sorted({len(seeds) for seeds in seeds_by_row.values() if len(seeds) > 1})
+        seeds_by_score.setdefault(score_key(result), set()).add(result.seed)
+    counts = sorted({len(seeds) for seeds in seeds_by_score.values() if len(seeds) > 1})
     if counts:
         yield f"± sample standard deviation over {' or '.join(map(str, counts))} seeds"
 
 
 def _corpora(results: Sequence[Result]) -> Iterator[str]:
-    """Yield the tuning corpora, with their tasks where tasks have different ones, and their overlap with test items."""
+    """Yield a sentence on the tuning corpora, with their tasks if these differ, and one on overlap with test items."""
     tasks_by_corpus: dict[str, dict[str, None]] = {}
     overlaps: dict[str, float] = {}
     for result in results:
@@ -558,8 +564,8 @@ def _corpora(results: Sequence[Result]) -> Iterator[str]:
     if any(result.cell.get("post") for result in results):
         verb = "tuned or fitted on"
     corpora = sorted(tasks_by_corpus)
-    same_tasks = len({frozenset(tasks) for tasks in tasks_by_corpus.values()}) == 1
-    if same_tasks:
+    distinct_tasks = {frozenset(tasks) for tasks in tasks_by_corpus.values()}
+    if len(distinct_tasks) == 1:
         yield f"{verb.capitalize()}: {', '.join(corpora)}."
     elif corpora:
         uses = [f"{corpus} for {', '.join(tasks_by_corpus[corpus])}" for corpus in corpora]
@@ -570,7 +576,7 @@ def _corpora(results: Sequence[Result]) -> Iterator[str]:
 
 
 def _environments(results: Sequence[Result]) -> Iterator[str]:
-    """Yield one line: number of results, dates, versions and devices."""
+    """Yield a line with the number of results, their dates, versions and devices; nothing without results."""
     if not results:
         return
     count = "1 result" if len(results) == 1 else f"{len(results)} results"
@@ -582,7 +588,7 @@ def _environments(results: Sequence[Result]) -> Iterator[str]:
         versions.add(f"{version_of(result)}, torch {torch_version}")
     devices = {str(result.environment.get("device", "unknown")) for result in results}
     yield (
-        f"{count} of {created}{kept_models(results)}: "
+        f"{count} of {created}{cached_models_phrase(results)}: "
         f"{'; '.join(sorted(versions))}; {', '.join(sorted(devices))}."
     )
 

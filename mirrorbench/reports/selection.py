@@ -20,7 +20,7 @@ from mirrorbench.reports.comparable import (
     mixtures,
     newest,
     read_stored,
-    seed_key,
+    score_key,
     without_repeats,
 )
 from mirrorbench.reports.leaderboard import (
@@ -40,12 +40,15 @@ if TYPE_CHECKING:
     from mirrorbench.reports.statistics.items import ItemScores
 
 
-def labelled(text: str, folder: Path, plugins: Plugins) -> str:
-    """Return the spec of the row with this label among the results in a folder; the text itself if it is a spec."""
+def spec_of_label(text: str, folder: Path, plugins: Plugins) -> str:
+    """Return the spec of the row with this label among the results in a folder.
+
+    Return the text itself if it is a spec, or if no row has the label.
+    """
     with suppress(UsageError):
         spec = parse_spec(text)
-        names_model = spec.is_path or "/" in spec.backbone
-        if names_model or spec.backbone in (*BACKBONES, *plugins.encoders.names()):
+        is_path_or_hub_id = spec.is_path or "/" in spec.backbone
+        if is_path_or_hub_id or spec.backbone in (*BACKBONES, *plugins.encoders.names()):
             return text
     for path in result_files(folder):
         # A damaged file is reported by the command that needs it.
@@ -62,7 +65,7 @@ def results_of_two(
     """Return the results of two encoders, each in its folder, under one protocol.
 
     An encoder is given as a spec, as the name that the user gave a row, or as the label of a row. A bare backbone, or
-    ``BACKBONE+base``, stands for its untuned row: the only one, or the one with mean pooling. If a text may mean
+    ``BACKBONE+base``, stands for its untuned row: the only one, or the one with mean pooling. If a text can name
     several rows, prefer two rows that share a task.
 
     Args:
@@ -70,13 +73,13 @@ def results_of_two(
         second: the second encoder.
         folders: the folder of each encoder's results.
         protocol: name of the protocol; empty for the only one.
-        plugins: all that is registered.
+        plugins: the registered methods, which the labels of rows name.
 
     Raises:
-        UsageError: there are no results of an encoder, it has results of several protocols, or both are the same.
+        UsageError: an encoder has no results, or results of several protocols, or both encoders are the same.
     """
-    first_rows = _rows_meant(first, folders[0], protocol, plugins)
-    second_rows = _rows_meant(second, folders[1], protocol, plugins)
+    first_rows = _candidate_rows(first, folders[0], protocol, plugins)
+    second_rows = _candidate_rows(second, folders[1], protocol, plugins)
     pairs = list(product(first_rows, second_rows))
     if folders[0] == folders[1]:
         pairs = [pair for pair in pairs if pair[0][0].result.spec != pair[1][0].result.spec]
@@ -101,8 +104,8 @@ def _share_a_task(first: Sequence[Stored], second: Sequence[Stored]) -> bool:
     return any(entry.result.task in tasks_of_first for entry in second)
 
 
-def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> list[list[Stored]]:
-    """Return the results of each row that a text may mean, the most likely row first.
+def _candidate_rows(text: str, folder: Path, protocol: str, plugins: Plugins) -> list[list[Stored]]:
+    """Return the results of each row that a text may name, the most likely row first.
 
     Raises:
         UnknownNameError: there is no such row.
@@ -113,28 +116,30 @@ def _rows_meant(text: str, folder: Path, protocol: str, plugins: Plugins) -> lis
             rows.setdefault(parse_spec(entry.result.spec), []).append(entry)
     results = [entry.result for entries in rows.values() for entry in entries]
     shown_labels = row_labels(rows, plugins, stated_names(results))
-    with_label = [spec for spec in rows if text == row_label(spec, plugins)]
 
-    meant = [spec for spec in rows if text == shown_labels[spec]]
+    # First the label that a leaderboard shows, then the user's name of a row.
+    candidates = [spec for spec in rows if text == shown_labels[spec]]
     for spec, entries in rows.items():
         if any(text == entry.result.name for entry in entries):
-            meant.append(spec)
-    if not with_label:
-        # Parse the text only if it is no label, which may not be a valid spec.
+            candidates.append(spec)
+    # At last the papers' label or a spec; a label cannot be parsed as a spec.
+    papers_label_matches = [spec for spec in rows if text == row_label(spec, plugins)]
+    if papers_label_matches:
+        candidates += papers_label_matches
+    else:
         spec = parse_spec(text)
-        meant.append(spec if spec in rows else _untuned(spec, sorted(rows, key=str)))
-    meant += with_label
-    found = [rows[spec] for spec in dict.fromkeys(meant) if spec in rows]
+        candidates.append(spec if spec in rows else _untuned_row(spec, sorted(rows, key=str)))
+    found = [rows[spec] for spec in dict.fromkeys(candidates) if spec in rows]
     if not found:
         labels = sorted(shown_labels.values())
         raise unknown_name(f"encoder among the results in {folder}:", text, labels)
     return found
 
 
-def _untuned(spec: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec:
+def _untuned_row(spec: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec:
     """Return the untuned row of a bare backbone: the only one, or the one with mean pooling and the fewest settings.
 
-    Return any other spec, or that of a backbone without such a row, as it is.
+    Any other spec, and a backbone without such a row, is returned unchanged.
     """
     if spec.params or spec.method not in ("", "base"):
         return spec
@@ -151,7 +156,7 @@ class Layout:
 
     title: str
     where: str
-    """Its place in the paper."""
+    """The place of the table in the paper."""
     rows: tuple[EncoderSpec, ...]
     metrics: Mapping[str, str]
     """Metric by task; empty for a table without scores of tasks."""
@@ -170,12 +175,12 @@ class Choice:
     """The stored results of a leaderboard, and the statistics to compute from their per-item predictions.
 
     Attributes:
-        tasks: names; empty for all.
-        encoders: labels, or specs, where ``bert`` matches every row of BERT; empty for all.
-        rows: exact specs in order, those without results left out; empty for all.
-        protocol: empty for any.
+        tasks: names of tasks; empty for all.
+        encoders: labels or specs of rows; a spec such as ``bert`` matches every row of BERT. Empty for all.
+        rows: exact specs in the order of the table, those without results left out; empty for all.
+        protocol: name of a protocol; empty for any.
         metrics: metric by task, instead of the main metric; the key ``""`` is for all other tasks.
-        allow_mixed: show results that are not comparable (``comparable.mixtures``), with notes on that.
+        allow_mixed: also show results that are not comparable (``comparable.mixtures``), with notes that say so.
         intervals: add confidence intervals over items.
         ties: mark scores that are not separable from the best.
         without_overlap: leave out the items with a text of a tuning corpus.
@@ -191,8 +196,12 @@ class Choice:
     ties: bool = False
     without_overlap: bool = False
 
-    def laid_out(self, name: str, plugins: Plugins) -> Choice:
-        """Return a copy with the tasks, encoders and metrics of a paper's table, except those already chosen."""
+    def with_layout(self, name: str, plugins: Plugins) -> Choice:
+        """Return a copy with the rows of a paper's table, and with its tasks and metrics unless some are chosen.
+
+        Raises:
+            UsageError: there is no such table, or it has no scores of tasks.
+        """
         tables = layouts(plugins)
         if name not in tables:
             # Raises an error that says so if the plugin with the papers' tables is missing.
@@ -215,7 +224,11 @@ _ALL = Choice()
 
 
 def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
-    """Build the leaderboard of the results in folders, or read one table of the format ``json``."""
+    """Build the leaderboard of the results in folders, or read one finished table of the format ``json``.
+
+    Raises:
+        UsageError: there are no such results, they are not comparable, or a choice is made for a finished table.
+    """
     files = [path for path in sources if path.is_file()]
     if files:
         if len(sources) > 1:
@@ -235,7 +248,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
         notes += overlap_notes
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, choice.tasks, rows)
-    table = judged(table, stored, plugins, choice.intervals, choice.ties, items)
+    table = with_statistics(table, stored, plugins, choice.intervals, choice.ties, items)
     table = replace(table, warnings=(*table.warnings, *notes))
     return Leaderboard(table, results, (), plugins)
 
@@ -251,35 +264,31 @@ def without_overlap(
     """
     from mirrorbench.reports.statistics.items import score_on
 
-    seen: dict[str, set[str]] = {}
+    seen_ids: dict[str, set[str]] = {}
     notes: dict[str, None] = {}
-    # Scores with a seed that cannot be scored again: a mean over the other seeds would pass for one over all.
+    # A mean over some of the seeds would pass for one over all: such scores are left out with all their seeds.
     lost_scores = set()
     for entry in stored:
         result = entry.result
         result_items = items.get(result.cell_id)
-        seen_on_task = seen.setdefault(result.task, set())
+        seen_on_task = seen_ids.setdefault(result.task, set())
         if result_items is not None:
             seen_on_task.update(result_items.seen)
-        reason = ""
-        if result_items is None:
-            reason = "its items are not stored"
-        elif result.cell.get("corpus") and result_items.overlap is None:
-            reason = "its overlap is unknown"
+        reason = _why_not_rescored(result, result_items)
         if reason:
             note = f"missing: {result.spec} on {result.task}, seed {result.seed}: {reason} (run it again)."
             notes[note] = None
-            lost_scores.add(seed_key(result)[:-1])
+            lost_scores.add(score_key(result))
 
     rescored: list[Stored] = []
     unseen_items: dict[str, ItemScores] = {}
     counts: dict[str, str] = {}
     for entry in stored:
         result = entry.result
-        if seed_key(result)[:-1] in lost_scores:
+        if score_key(result) in lost_scores:
             continue
         all_items = items[result.cell_id]
-        unseen = all_items.without(seen[result.task])
+        unseen = all_items.without(seen_ids[result.task])
         unseen_items[result.cell_id] = unseen
         score = score_on(unseen, plugins)
         main_score = None if isnan(score) else score
@@ -297,8 +306,20 @@ def without_overlap(
     return rescored, unseen_items, [*notes, note]
 
 
-def everything(folder: Path, plugins: Plugins) -> Leaderboard:
-    """Build the leaderboard of all results of a folder, without verdicts, which can take longer than a run."""
+def _why_not_rescored(result: Result, items: ItemScores | None) -> str:
+    """Return the reason why a result cannot be scored on the unseen items; empty if it can."""
+    if items is None:
+        return "its items are not stored"
+    if result.cell.get("corpus") and items.overlap is None:
+        return "its overlap is unknown"
+    return ""
+
+
+def folder_leaderboard(folder: Path, plugins: Plugins) -> Leaderboard:
+    """Build the leaderboard of all results of a folder, comparable or not.
+
+    It has no verdicts, which can take longer than a run; a note names the command that computes them.
+    """
     stored, rows, notes = select([folder], plugins, Choice(allow_mixed=True))
     results = tuple(entry.result for entry in stored)
     table = build_table(results, plugins, (), rows)
@@ -307,7 +328,7 @@ def everything(folder: Path, plugins: Plugins) -> Leaderboard:
     return Leaderboard(table, results, (), plugins)
 
 
-def judged(
+def with_statistics(
     table: Table,
     stored: Sequence[Stored],
     plugins: Plugins,
@@ -319,7 +340,7 @@ def judged(
 
     Args:
         table: the table.
-        stored: its results.
+        stored: the results behind its scores.
         plugins: plugins with the metrics.
         intervals: add confidence intervals over items.
         ties: mark scores that are not separable from the best.
@@ -340,21 +361,24 @@ def judged(
 
 
 def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScores]:
-    """Return the items of results by cell id, without those of unreadable predictions."""
+    """Return the items of results by cell id; results without readable predictions are left out."""
     from mirrorbench.reports.statistics.items import items_of
 
     items = {}
+    # A path is FOLDER/ENCODER/TASK/FILE.
     several_folders = len({entry.path.parents[2] for entry in stored}) > 1
     for entry in stored:
+        task = entry.result.task
+        is_private = task in plugins.tasks and plugins.tasks[task].private
         with suppress(DataFormatError):
-            task = entry.result.task
-            if several_folders and task in plugins.tasks and plugins.tasks[task].private:
-                # Contents of own data are numbered with a secret of their folder. Without them, items are matched by
-                # file and row.
+            comparable_entry = entry
+            if several_folders and is_private:
+                # Contents of own data are numbered with a secret of their folder. Without these numbers, items are
+                # matched by file and row.
                 arrays = dict(entry.predictions())
                 arrays.pop("content", None)
-                entry = entry._replace(in_memory=arrays)
-            result_items = items_of(entry, plugins)
+                comparable_entry = entry._replace(in_memory=arrays)
+            result_items = items_of(comparable_entry, plugins)
             if result_items is not None:
                 items[entry.result.cell_id] = result_items
     return items
@@ -364,6 +388,8 @@ def select(
     folders: Sequence[Path], plugins: Plugins, choice: Choice = _ALL
 ) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
     """Return the chosen results (each cell once), their encoders in the order of the table, and warnings.
+
+    Of several computations, only the results of the newest are returned.
 
     Raises:
         UsageError: nothing is left, an encoder or metric is not among the results, or they are not comparable.
@@ -413,7 +439,7 @@ def select(
     notes += [
         f"Mixed, not comparable: {reason}. The newest of each seed counts." for reason in mixed
     ]
-    # Of a cell that is in several folders, the first file counts.
+    # If a cell is in several folders, the first file counts.
     paths: dict[str, Path] = {}
     for entry in stored:
         paths.setdefault(entry.result.cell_id, entry.path)
@@ -457,7 +483,10 @@ def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) ->
 def _encoders_in_order(
     results: Sequence[Result], tasks: Sequence[str], plugins: Plugins
 ) -> list[EncoderSpec]:
-    """Return encoders in the order of a run: by backbone, level of the first task, place on the ladder."""
+    """Return encoders in the order of a run: by backbone, level of the first task, place on the ladder.
+
+    Levels are in the order of ``tasks``, or of all tasks as columns.
+    """
     names = tasks or in_column_order({result.task for result in results}, plugins)
     level_of = {result.task: str(result.cell.get("level", "")) for result in results}
     levels = list(dict.fromkeys(level_of[name] for name in names if name in level_of))
@@ -478,7 +507,7 @@ def _encoders_in_order(
 def _chosen_encoders(
     encoders: list[EncoderSpec], results: Sequence[Result], choice: Choice, plugins: Plugins
 ) -> list[EncoderSpec]:
-    """Return those of the encoders of some results that are chosen, in the order of the choice."""
+    """Return the encoders that are chosen, in the order of the choice; ``results`` are those of all ``encoders``."""
     if choice.rows:
         encoders = [spec for spec in choice.rows if spec in encoders]
         if not encoders:
@@ -491,8 +520,8 @@ def _chosen_encoders(
     labels = row_labels(encoders, plugins, stated_names(results))
     chosen: dict[EncoderSpec, None] = {}
     for text in choice.encoders:
-        # A spec such as minilm stands for all its rows, one of which may be called so.
-        matching = [spec for spec in encoders if _matches(spec, text)]
+        # A spec such as minilm stands for all its rows, even if the label of one of them is minilm.
+        matching = [spec for spec in encoders if _is_row_of_spec(spec, text)]
         if not matching:
             matching = [spec for spec in encoders if text == labels[spec]]
         if not matching:
@@ -504,8 +533,8 @@ def _chosen_encoders(
     return list(chosen)
 
 
-def _matches(spec: EncoderSpec, text: str) -> bool:
-    """Test whether a row has the backbone, settings, revision and method that a text names, if it is a spec."""
+def _is_row_of_spec(spec: EncoderSpec, text: str) -> bool:
+    """Test whether a text is a spec whose backbone, settings, revision and method a row has; ``False`` for a label."""
     try:
         pattern = parse_spec(text)
     except UsageError:
@@ -520,6 +549,7 @@ def _matches(spec: EncoderSpec, text: str) -> bool:
 
 
 def _with_metric(result: Result, metric: str) -> Result:
+    """Return a result with another metric as its main one; unchanged for the empty name."""
     if not metric or metric == result.main_metric:
         return result
     if metric not in result.metrics:

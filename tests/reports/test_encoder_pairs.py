@@ -17,7 +17,7 @@ from mirrorbench.reports.comparable import Stored
 from mirrorbench.reports.encoder_pairs import compare_encoders
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers.notes import note_lines
-from mirrorbench.reports.selection import judged
+from mirrorbench.reports.selection import with_statistics
 from mirrorbench.reports.statistics.estimates import holm
 from mirrorbench.reports.table import Verdict
 from mirrorbench.storage.results import hidden_id
@@ -102,7 +102,9 @@ def test_unseen_difference_equals_that_of_leaderboard(tmp_path: Path, plugins: P
         corpus="c",
     )
     (task,) = compare_encoders([tuned], [base], ["one"], plugins).tasks
-    table = judged(build_table([tuned.result, base.result], plugins), [tuned, base], plugins)
+    table = with_statistics(
+        build_table([tuned.result, base.result], plugins), [tuned, base], plugins
+    )
     assert task.unseen is not None
     assert task.unseen.share == pytest.approx(1 / 3)
     assert task.unseen == table.verdicts[0].unseen
@@ -163,7 +165,9 @@ def test_incomparable_results_are_refused_unless_allowed(tmp_path: Path, plugins
 def judge(sides: Sequence[Stored], plugins: Plugins) -> list[Verdict]:
     """The verdicts below the leaderboard of some results."""
     return list(
-        judged(build_table([entry.result for entry in sides], plugins), sides, plugins).verdicts
+        with_statistics(
+            build_table([entry.result for entry in sides], plugins), sides, plugins
+        ).verdicts
     )
 
 

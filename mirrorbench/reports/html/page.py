@@ -41,7 +41,7 @@ SCRIPTS = ("values.js", "drawing.js", "controls.js")
 def html(table: Table) -> str:
     """Render a self-contained page: sort by column, filter by suite, level, language and encoder, copy the shown rows.
 
-    Tables whose scores are texts, as those of the papers with measured values, can only be read.
+    A table whose scores are texts, such as a paper's, has no script: it can only be read.
     """
     style = _template_file("page.css")
     has_texts = any(score and score.text for row in table.rows for score in row.scores)
@@ -54,8 +54,8 @@ def html(table: Table) -> str:
     commands = leaderboard_commands(table) if table.layout == "leaderboard" else ""
     page = _templates().get_template("page.html")
     return page.render(
-        title=_line(title_of(replace(table, banner=""))),
-        banner=_line(table.banner),
+        title=_on_one_line(title_of(replace(table, banner=""))),
+        banner=_on_one_line(table.banner),
         answers=_answers(table),
         style=style,
         style_hash=_checksum(style),
@@ -65,15 +65,16 @@ def html(table: Table) -> str:
         sources=column_sources(table),
         bibtex=bibtex(table),
         commands=commands,
-        **_board(table),
+        **_template_values(table),
     )
 
 
 def notebook(table: Table) -> str:
     """Render an HTML fragment for notebooks: the table and its notes."""
-    board = {"banner": table.banner, **_board(table)}
-    board["notes"] = [_line(note) for _, note in note_lines(table)]
-    return _templates().get_template("notebook.html").render(board)
+    values = {"banner": table.banner, **_template_values(table)}
+    # A fragment has no sentences above the table, so all notes stand below it.
+    values["notes"] = [_on_one_line(note) for _, note in note_lines(table)]
+    return _templates().get_template("notebook.html").render(values)
 
 
 def page_data(table: Table) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def page_data(table: Table) -> dict[str, Any]:
         }
     notes = []
     for _, note in note_lines(table):
-        notes.append({"plain": _line(note), "markdown": escape_markdown(note)})
+        notes.append({"plain": _on_one_line(note), "markdown": escape_markdown(note)})
     data["display"] = {
         "differences": _differences(table),
         "digits": DIGITS,
@@ -112,15 +113,15 @@ def page_data(table: Table) -> dict[str, Any]:
     return data
 
 
-_KINDS = {"+": "gain", "-": "loss", "=": "neither", "!": "warning"}
-"""Classes of the marks of notes."""
+_ANSWER_CLASSES = {"+": "gain", "-": "loss", "=": "neither", "!": "warning"}
+"""CSS classes of the sentences above the table, by mark."""
 
 
 def _answers(table: Table) -> list[tuple[str, str, str]]:
-    """Return the sentences above the table: class, mark and text of each."""
+    """Return the CSS class, mark and text of each sentence above the table."""
     answers = []
     for mark, text in answer_lines(table):
-        answers.append((_KINDS.get(mark, ""), mark.replace("-", "−"), _typeset(text)))
+        answers.append((_ANSWER_CLASSES.get(mark, ""), mark.replace("-", "−"), _typeset(text)))
     return answers
 
 
@@ -157,9 +158,10 @@ def _around_tabular(text: str) -> dict[str, str]:
 
 
 def _embedded(data: dict[str, Any] | None) -> str:
-    """Return data as JSON for a script element."""
+    """Return data as JSON that can stand in a script element; ``null`` for ``None``."""
     text = json.dumps(data, ensure_ascii=True, allow_nan=False, separators=(",", ":"))
-    # "<" could end the script element; U+2028 and U+2029, line ends in JavaScript, are escaped as not ASCII.
+    # "<" could end the script element; ">" and "&" are escaped for safety. U+2028 and U+2029, which are line ends in
+    # JavaScript, are escaped already, as they are not ASCII.
     for character in "<>&":
         text = text.replace(character, f"\\u{ord(character):04x}")
     return text
@@ -185,8 +187,8 @@ def _templates() -> Environment:
     )
 
 
-def _board(table: Table) -> dict[str, Any]:
-    """Return the values of the template ``board.html``."""
+def _template_values(table: Table) -> dict[str, Any]:
+    """Return the values of the template ``board.html``; its notes are those that are not above the table."""
     rows = []
     for row, ranks in zip(table.rows, table.ranks(), strict=True):
         cells = []
@@ -194,7 +196,7 @@ def _board(table: Table) -> dict[str, Any]:
             mean, _, deviation = with_deviation(score).partition(" ± ")
             dagger = TIED if score and score.tied else ""
             cells.append((mean.replace("-", "−"), deviation, rank, dagger))
-        rows.append((_line(row.label), cells))
+        rows.append((_on_one_line(row.label), cells))
     lines_above = [text for _, text in answer_lines(table)]
     notes = [_typeset(note) for _, note in note_lines(table) if note not in lines_above]
     return {
@@ -208,12 +210,12 @@ def _board(table: Table) -> dict[str, Any]:
 
 def _typeset(text: str) -> str:
     """Return a sentence on one line, with minus signs, and without breaks inside an interval or a p-value."""
-    text = re.sub(r"(?<=[\s\[(])-(?=\.?\d)", "−", _line(text))
+    text = re.sub(r"(?<=[\s\[(])-(?=\.?\d)", "−", _on_one_line(text))
     text = re.sub(r"\[([^\[\]]*), ([^\[\]]*)\]", "[\\1,\u00a0\\2]", text)
     return re.sub(r"\bp ([<=]) ", "p\u00a0\\1\u00a0", text)
 
 
-def _line(text: str) -> str:
+def _on_one_line(text: str) -> str:
     """Return a text on one line."""
     return " ".join(text.split())
 

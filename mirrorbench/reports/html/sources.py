@@ -1,4 +1,4 @@
-"""Text about a leaderboard on its page: sources of the tasks, BibTeX, commands that make the table again."""
+"""What a page says of its leaderboard: sources of the tasks, BibTeX, commands that make the table again."""
 
 from __future__ import annotations
 
@@ -9,17 +9,19 @@ from collections.abc import Sequence
 from mirrorbench.data.card_files import builtin_cards
 from mirrorbench.reports.table import Column, Row, Table, TaskSource
 
-_CORPORA = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
-"""A corpus for each method whose card cites the paper of the method."""
+_CARDS_OF_METHODS = {"mirror": "words-en", "mirrorwic": "quick-sentences"}
+"""For each method a card (of a corpus) that cites the method's paper."""
 _ENTRY = re.compile(r"^@\w+\{([^,\s]+)", re.MULTILINE)
 _ADDRESS = re.compile(r"""url\s*=\s*[{"](https?://[^}"]+)""")
 
 
 def full_heading(column: Column) -> str:
-    """Return the heading of a column; the code of a language becomes task and language: ``Multi-SimLex (English)``."""
+    """Return the heading of a column; a mere language code becomes task and language: ``Multi-SimLex (English)``."""
     if column.source is None or column.title.lower() not in column.languages:
         return column.title
-    name, comma, language = column.source.title.partition(":")[0].partition(", ")
+    # Such as "Multi-SimLex, English: lexical similarity".
+    name_and_language, _, _ = column.source.title.partition(":")
+    name, comma, language = name_and_language.partition(", ")
     return f"{name} ({language})" if comma else name
 
 
@@ -35,8 +37,8 @@ def column_sources(table: Table) -> list[tuple[Column, TaskSource, str]]:
 
 def bibtex(table: Table) -> str:
     """Return the BibTeX entries of the papers of the table's methods and tasks, each once."""
-    methods = [_CORPORA[row.method] for row in table.rows if row.method in _CORPORA]
-    citations = [builtin_cards()[name].citation for name in dict.fromkeys(methods)]
+    methods = dict.fromkeys(row.method for row in table.rows if row.method in _CARDS_OF_METHODS)
+    citations = [builtin_cards()[_CARDS_OF_METHODS[method]].citation for method in methods]
     citations += [source.citation for _, source, _ in column_sources(table)]
     entries_by_key: dict[str, str] = {}
     for citation in citations:
@@ -49,7 +51,10 @@ def bibtex(table: Table) -> str:
 
 
 def leaderboard_commands(table: Table) -> str:
-    """Return the commands that make the table again: a run for rows with scores on the same tasks, and the table."""
+    """Return the commands that make the table again, one a line; empty if no encoder has a score.
+
+    Rows with scores on the same tasks share a ``run``; the last command makes the page.
+    """
     rows_by_run: dict[tuple[str, str], list[Row]] = {}
     for row in table.rows:
         tasks = []
@@ -94,7 +99,7 @@ def _table_command(table: Table) -> str:
 
 
 def _protocol_option(protocol: str) -> list[str]:
-    """Return the words of the option ``--protocol``; none for the default."""
+    """Return the words of the option ``--protocol``; an empty list for the default protocol."""
     if protocol in ("", "paper"):
         return []
     return ["--protocol", protocol]

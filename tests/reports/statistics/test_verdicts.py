@@ -21,7 +21,7 @@ from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.renderers import comma_separated, escape_latex, latex, markdown
 from mirrorbench.reports.renderers.notes import note_lines
 from mirrorbench.reports.renderers.text import as_json
-from mirrorbench.reports.selection import judged
+from mirrorbench.reports.selection import with_statistics
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.verdicts import tied_with_best
@@ -59,7 +59,9 @@ def ladder(tmp_path: Path) -> list[Stored]:
 
 
 def judge(stored: list[Stored], plugins: Plugins, **what: bool) -> Table:
-    return judged(build_table([entry.result for entry in stored], plugins), stored, plugins, **what)
+    return with_statistics(
+        build_table([entry.result for entry in stored], plugins), stored, plugins, **what
+    )
 
 
 def test_verdicts_appear_in_every_format(
