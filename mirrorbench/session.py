@@ -280,9 +280,9 @@ class Session:
         """
         from mirrorbench.own_data.evaluation import computed_evaluation
         from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
-        from mirrorbench.reports.statistics.equality import asked_for
+        from mirrorbench.reports.statistics.equality import requested_equality
 
-        equality = asked_for(margin)
+        equality = requested_equality(margin)
         own_data = Data.read(data, self.plugins, self.folders.data)
         rows = encoder_rows(encoders, self.plugins, self.folders)
         plan = evaluation_plan(

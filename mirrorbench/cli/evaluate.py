@@ -41,7 +41,7 @@ from mirrorbench.own_data.planning import (
 )
 from mirrorbench.own_data.ranking_tasks import NO_BM25
 from mirrorbench.reports.renderers import number
-from mirrorbench.reports.statistics.equality import asked_for
+from mirrorbench.reports.statistics.equality import requested_equality
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -139,7 +139,7 @@ def evaluate(
 
     if dry_run and as_json:
         raise UsageError("--dry-run has no JSON", "Take one of the two options.")
-    equality = asked_for(margin)
+    equality = requested_equality(margin)
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(

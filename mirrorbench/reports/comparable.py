@@ -248,7 +248,7 @@ def _reason_if_several(name: str, values: set[str]) -> list[str]:
 
 
 def incomparable(results: Sequence[Result]) -> list[str]:
-    """Return reasons why results on one task cannot be compared, such as different data or metrics; empty if they can."""
+    """Return reasons why results on one task cannot be compared, such as different data; empty if they can."""
     files = {json.dumps(result.data.get("files"), sort_keys=True) for result in results}
     versions = {str(result.data.get("version")) for result in results}
     computations = {str(result.computation) for result in results}

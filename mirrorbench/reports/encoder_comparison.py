@@ -33,8 +33,8 @@ class TaskComparison(Comparison):
     """Two encoders, A and B, on one task or on average.
 
     Attributes:
-        task: its name; ``avg.`` for the average.
-        metric: of the task; empty for the average.
+        task: the task's name; ``avg.`` for the average.
+        metric: the task's main metric; empty for the average.
         test: the verdict on A against B, as below a leaderboard.
     """
 
@@ -54,7 +54,7 @@ class TaskComparison(Comparison):
 
     @property
     def unseen(self) -> Unseen | None:
-        """The difference on the items without a text of a tuning corpus; ``None`` where that is all."""
+        """The difference on the items without a text of a tuning corpus; ``None`` if that is all items."""
         return self.test.unseen
 
     @property
@@ -85,7 +85,7 @@ class EncoderComparison:
     Attributes:
         tasks: the comparison on each task that both have.
         average: the comparison on average over several tasks; ``None`` for one task.
-        notes: on left-out results and corrections.
+        notes: notes on left-out results and on corrections.
         rows: the rows of A and B in a leaderboard.
         columns: the columns of that leaderboard: the tasks, and their average.
         banner: the banner of that leaderboard, such as that of a smoke run.
@@ -107,7 +107,7 @@ class EncoderComparison:
 
     @property
     def table(self) -> Table:
-        """A line for each task, as ``mirrorbench compare`` prints it."""
+        """A table with a row for each task, as ``mirrorbench compare`` prints it."""
         first, second = self.rows
         return pair_table(self, f"A: {first.label}, B: {second.label}")
 
@@ -136,13 +136,14 @@ class EncoderComparison:
         sentences = []
         for entry in self.every:
             if first.label == second.label:
-                # The same encoder in two folders.
+                # The same encoder is compared in two folders.
                 row = f"{first.label} (A)"
                 over = f"{second.label} (B)"
             else:
-                best = entry.test.best and first.tuned
                 row = row_name(first, self.rows)
-                over = over_name(second, self.rows, best)
+                # Verdicts on best rows have a tuned one and an untuned one; B is the untuned one if A is tuned.
+                second_is_best_untuned = entry.test.best and first.tuned
+                over = over_name(second, self.rows, second_is_best_untuned)
             column = column_phrase(columns[entry.task], self.columns)
             _, text = sentence(entry.test, Names(row, over, column))
             sentences.append(text)
@@ -157,52 +158,52 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
         name = entry.task
         if entry.task == AVERAGE:
             name = f"{AVERAGE} of {len(compared.tasks)}"
-        cells = [Score(nan, None, 1, text=text) for text in _cell_texts(entry)]
+        cells = [Score(nan, None, 1, text=text) for text in _texts_of_cells(entry)]
         rows.append(Row(name, "", tuple(cells)))
-    # The sentence on the average, if there is one, is the last, and comes first below the table.
+    # The last sentence is that on the average, if there is one; it comes first below the table.
     *other_sentences, main_sentence = compared.sentences()
-    notes = [main_sentence, explanation(compared), *compared.notes, *other_sentences]
+    notes = [main_sentence, note_on_numbers(compared), *compared.notes, *other_sentences]
     notes += caveat_notes([entry.test for entry in compared.every])
-    columns = tuple(Column(head, head) for head in heads)
     return Table(
         title,
-        columns,
-        tuple(rows),
-        tuple(notes),
-        "facts",
-        "task",
+        columns=tuple(Column(head, head) for head in heads),
+        rows=tuple(rows),
+        notes=tuple(notes),
+        layout="facts",
+        corner="task",
         banner=compared.banner,
     )
 
 
-def _cell_texts(entry: TaskComparison) -> list[str]:
+def _texts_of_cells(entry: TaskComparison) -> list[str]:
     """Return the cells of a task, in the order of the headings."""
     interval = "undefined"
     if entry.test.interval:
         low, high = entry.test.interval
-        interval = f"[{_number(low)}, {_number(high)}]"
+        interval = f"[{_number_text(low)}, {_number_text(high)}]"
     p = "undefined"
     if entry.corrected is not None:
         p = p_words(entry.corrected).removeprefix("= ")
     return [
         f"{entry.n:,}",
-        _score(entry.first),
-        _score(entry.second),
-        _number(entry.difference, "+"),
+        _score_text(entry.first),
+        _score_text(entry.second),
+        _number_text(entry.difference, "+"),
         interval,
         p,
         entry.verdict,
     ]
 
 
-def explanation(compared: EncoderComparison) -> str:
-    """Return the note on the numbers of the table."""
-    has_equality = any(entry.test.equality for entry in compared.every)
-    p = "p of the difference" if has_equality else "p"
-    text = f"Interval and {p}: over items and, if several, seeds"
+def note_on_numbers(compared: EncoderComparison) -> str:
+    """Return the note that explains the deviations, intervals and p-values of the table."""
+    text = ""
     scores = [score for task in compared.tasks for score in (task.first, task.second)]
     if any(score.sd is not None for score in scores):
-        text = f"±: over seeds. {text}"
+        text = "±: over seeds. "
+    has_equality = any(entry.test.equality for entry in compared.every)
+    p = "p of the difference" if has_equality else "p"
+    text += f"Interval and {p}: over items and, if several, seeds"
     if len(compared.tasks) > 1:
         text += f"; p of tasks: corrected for {len(compared.tasks)} (Holm), intervals are not"
     if any(entry.test.best for entry in compared.every):
@@ -212,17 +213,17 @@ def explanation(compared: EncoderComparison) -> str:
     return f"{text}."
 
 
-def _number(value: float, sign: str = "") -> str:
-    """Return a number as text, with ``sign`` before positive ones."""
+def _number_text(value: float, sign: str = "") -> str:
+    """Return a number as text, with ``sign`` before a positive one; ``undefined`` for NaN and infinity."""
     if not isfinite(value):
         return "undefined"
     return f"{sign}{number(value)}" if value > 0 else number(value)
 
 
-def _score(score: SeedMean) -> str:
+def _score_text(score: SeedMean) -> str:
     if score.sd is None:
-        return _number(score.mean)
-    return f"{_number(score.mean)} ± {_number(score.sd)}"
+        return _number_text(score.mean)
+    return f"{_number_text(score.mean)} ± {_number_text(score.sd)}"
 
 
 def pair_rows(compared: EncoderComparison) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from mirrorbench.reports.encoder_comparison import EncoderComparison, TaskCompar
 from mirrorbench.reports.leaderboard import build_table
 from mirrorbench.reports.selection import Choice, read_items, select
 from mirrorbench.reports.statistics.comparisons import Comparisons, RowKey, Seeds
-from mirrorbench.reports.statistics.equality import asked_for
+from mirrorbench.reports.statistics.equality import requested_equality
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
 from mirrorbench.reports.statistics.verdicts import (
@@ -44,14 +44,15 @@ def compare_encoders(
     folder: Path | None = None,
     margin: float | None = None,
 ) -> EncoderComparison:
-    """Compare two encoders on those of the ``tasks`` that both have, and on their average.
+    """Compare two encoders on those of the ``tasks`` that both have, and on the average of these.
 
-    The p-values of tasks are corrected for each other. That of the average is corrected as it is below the leaderboard
-    of all results in the folder; without a folder it is not corrected.
+    The p-values of tasks are corrected for each other. The p-value of the average is corrected as below the
+    leaderboard of all results in the folder; without a folder it is not corrected. A task whose scores cannot be
+    computed from stored predictions is left out, with a note.
 
     Args:
-        first: results of encoder A.
-        second: results of encoder B.
+        first: results of encoder A, at least one.
+        second: results of encoder B, at least one.
         tasks: names of tasks.
         plugins: plugins with the metrics.
         allow_mixed: also compare results of different data or protocols.
@@ -62,22 +63,18 @@ def compare_encoders(
         UsageError: the results are not comparable, the encoders have no task in common, or the margin is not between 0
             and 1.
     """
-    equality = asked_for(margin)
+    equality = requested_equality(margin)
     sides, notes = newest_shared([first, second])
     stored_by_task = _stored_by_task(sides, tasks)
-    shared = {
-        task: (of_first, of_second)
-        for task, (of_first, of_second) in stored_by_task.items()
-        if of_first and of_second
-    }
+    shared = {task: pair for task, pair in stored_by_task.items() if all(pair)}
 
-    mixed = _mixed(shared)
-    if mixed and not allow_mixed:
+    reasons = _reasons_against_comparison(shared)
+    if reasons and not allow_mixed:
         raise UsageError(
-            "these results do not belong together:\n  " + "\n  ".join(mixed),
+            "these results do not belong together:\n  " + "\n  ".join(reasons),
             "Run one of them again, choose with --protocol or --tasks, or compare them all the same: --allow-mixed",
         )
-    notes += [f"not comparable: {reason}" for reason in mixed]
+    notes += [f"not comparable: {reason}" for reason in reasons]
     notes += _notes_on_single_encoders(stored_by_task)
     pair = _read_pair(shared, plugins)
     notes += pair.notes
@@ -92,10 +89,10 @@ def compare_encoders(
     board = _Board.of(folder, results, plugins) if folder else _Board()
     verdicts = []
     for task in results:
-        verdict = board.like(_untested(task, results, equality))
+        verdict = board.with_best_mark(_untested(task, results, equality))
         verdicts.append(_tested(verdict, comparisons, results))
     verdicts = _corrected_over_tasks(verdicts)
-    task_comparisons = [_row(verdict, comparisons, results) for verdict in verdicts]
+    task_comparisons = [_task_comparison(verdict, comparisons, results) for verdict in verdicts]
     n_others = board.count_others(verdicts)
     if n_others:
         tests = f"{n_others} other {'test' if n_others == 1 else 'tests'}"
@@ -107,20 +104,20 @@ def compare_encoders(
     average = None
     if len(results) > 1:
         # Correct the average together with the other steps of the leaderboard.
-        verdict = board.like(_untested(AVERAGE, results, equality))
+        verdict = board.with_best_mark(_untested(AVERAGE, results, equality))
         verdict = _tested(verdict, comparisons, results)
         steps = board.steps_in_average(plugins, pair.items_by_cell)
-        other_steps = [step for step in steps if not _same_rows(step, verdict)]
+        other_steps = [step for step in steps if not _on_same_rows(step, verdict)]
         family = [verdict, *other_steps]
-        verdict = with_corrections(family, ["average"] * len(family))[0]
-        average = _row(verdict, comparisons, results)
+        verdict, *_ = with_corrections(family, ["average"] * len(family))
+        average = _task_comparison(verdict, comparisons, results)
         titles = {task: task for task in results}
         notes += notes_on_matching(comparisons, "AB", titles, plugins)
         if other_steps and not verdict.best:
-            notes.append(board.note(other_steps))
+            notes.append(board.note_on_correction(other_steps))
 
-    table_of_first = _table_of(0, results, plugins)
-    table_of_second = _table_of(1, results, plugins)
+    table_of_first = _table_of_encoder(0, results, plugins)
+    table_of_second = _table_of_encoder(1, results, plugins)
     return EncoderComparison(
         tasks=tuple(task_comparisons),
         average=average,
@@ -165,13 +162,13 @@ def _notes_on_single_encoders(
 
 @dataclass(frozen=True)
 class _Pair:
-    """The results of A and B on each task that can be compared, and their items.
+    """The results of A and B on the tasks on which they can be compared, and their items.
 
     Attributes:
-        results: by task.
-        items: of each seed, by encoder (A or B) and task.
+        results: the results of A and of B, by task.
+        items: the items of each seed, by encoder (``"A"`` or ``"B"``) and task.
         items_by_cell: the items of all results that have some, by cell id.
-        notes: on tasks that cannot be compared.
+        notes: notes on tasks that cannot be compared.
     """
 
     results: _Results = field(default_factory=dict)
@@ -181,7 +178,7 @@ class _Pair:
 
 
 def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Pair:
-    """Read the items of A and B on each task."""
+    """Read the items of A and B on each task; leave out tasks on which a result has none, with a note."""
     pair = _Pair()
     for task, sides in tasks.items():
         items_of_sides: list[dict[int, ItemScores]] = []
@@ -210,48 +207,50 @@ def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins
 
 
 def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
-    """Correct the verdicts on tasks for each other.
+    """Correct the verdicts on tasks for each other, and those on best rows for the choice of these rows.
 
-    Verdicts on best rows are corrected for their choice instead, if that gives a larger p-value. Differences and
-    equalities are decided separately.
+    Of the two corrections of best rows, the one with the larger p-value is kept: of the difference and, separately, of
+    the equality.
     """
+    # All verdicts are one family here; those on best rows would otherwise be left out of it.
     not_best = [replace(verdict, best=False) for verdict in verdicts]
     corrected = with_corrections(not_best, ["tasks"] * len(verdicts))
     for index, verdict in enumerate(verdicts):
         if not verdict.best or verdict.p is None:
             continue
-        (for_choice,) = with_corrections([verdict], ["choice"])
-        over_tasks = replace(corrected[index], best=True)
-        stricter = for_choice
-        if (for_choice.corrected or 0.0) < (over_tasks.corrected or 0.0):
-            stricter = over_tasks
-        equalities = [verdict.equality for verdict in (for_choice, over_tasks) if verdict.equality]
+        (corrected_for_choice,) = with_corrections([verdict], ["choice"])
+        corrected_for_tasks = replace(corrected[index], best=True)
+        both = (corrected_for_choice, corrected_for_tasks)
+        stricter = max(both, key=lambda verdict: verdict.corrected or 0.0)
+        equalities = [verdict.equality for verdict in both if verdict.equality]
         equality = max(equalities, key=lambda equality: equality.corrected or 0.0, default=None)
         corrected[index] = replace(stricter, equality=equality)
     return corrected
 
 
 def _untested(column: str, results: _Results, equality: Equality | None) -> Verdict:
-    """Return the verdict on a task, or on the average of all, without numbers."""
-    results_by_task = [results[task] for task in _tasks(column, results)]
+    """Return the verdict on a task, or on the average of all tasks, without numbers."""
+    results_by_task = [results[task] for task in _tasks_of_column(column, results)]
     seeds_of_first, seeds_of_second = results_by_task[0]
     first = seeds_of_first[0]
     second = seeds_of_second[0]
     verdict = Verdict(first.spec, second.spec, first.protocol, column, equality=equality)
-    # Reasons against a comparison were reported before: here the user allowed it all the same.
+    # ``compare_encoders`` has reported the reasons against a comparison, which the user allows all the same.
     return replace(with_caveats(verdict, results_by_task), why_not="")
 
 
-def _tasks(column: str, results: _Results) -> list[str]:
+def _tasks_of_column(column: str, results: _Results) -> list[str]:
     return list(results) if column == AVERAGE else [column]
 
 
 def _tested(verdict: Verdict, comparisons: Comparisons, results: _Results) -> Verdict:
-    return tested(verdict, comparisons, "A", "B", _tasks(verdict.column, results))
+    return tested(verdict, comparisons, "A", "B", _tasks_of_column(verdict.column, results))
 
 
-def _row(verdict: Verdict, comparisons: Comparisons, results: _Results) -> TaskComparison:
-    tasks = _tasks(verdict.column, results)
+def _task_comparison(
+    verdict: Verdict, comparisons: Comparisons, results: _Results
+) -> TaskComparison:
+    tasks = _tasks_of_column(verdict.column, results)
     metric = "" if verdict.column == AVERAGE else results[tasks[0]][0][0].main_metric
     comparison = comparisons.compare("A", "B", tasks)
     return TaskComparison(**vars(comparison), task=verdict.column, metric=metric, test=verdict)
@@ -263,13 +262,13 @@ class _Board:
 
     table: Table = field(default_factory=lambda: Table("", (), ()))
     steps: Sequence[Verdict] = ()
-    """Its verdicts, which are not tested yet."""
+    """The verdicts of the table, which are not tested yet."""
     stored: Sequence[Stored] = ()
-    """Its results."""
+    """The results behind the table."""
 
     @classmethod
     def of(cls, folder: Path, results: _Results, plugins: Plugins) -> _Board:
-        """Return the leaderboard of a folder; an empty one if its results cannot be in one table."""
+        """Return the leaderboard of a folder under the protocol of A; an empty one if the results cannot be mixed."""
         protocol = next(iter(results.values()))[0][0].protocol
         choice = Choice(tuple(results), protocol=protocol)
         try:
@@ -280,10 +279,10 @@ class _Board:
         table = build_table(results_of_board, plugins, tuple(results), rows)
         return cls(table, find_steps(table, results_of_board), stored)
 
-    def like(self, verdict: Verdict) -> Verdict:
-        """Return an untested verdict, marked as one on best rows if its rows are the best ones of its column."""
+    def with_best_mark(self, verdict: Verdict) -> Verdict:
+        """Return an untested verdict; if its rows are the best ones of its column, mark it so."""
         for step in self.steps:
-            if step.best and step.column == verdict.column and _same_rows(step, verdict):
+            if step.best and step.column == verdict.column and _on_same_rows(step, verdict):
                 return replace(verdict, best=True, n_tests=step.n_tests)
         return verdict
 
@@ -293,18 +292,18 @@ class _Board:
         count = 0
         for step in self.steps:
             verdict = verdict_of_column.get(step.column)
-            if verdict and not _same_rows(step, verdict):
+            if verdict and not _on_same_rows(step, verdict):
                 count += 1
         return count
 
     def steps_in_average(
         self, plugins: Plugins, items_by_cell: Mapping[str, ItemScores]
     ) -> list[Verdict]:
-        """Return the tested verdicts on steps in the average.
+        """Return the tested verdicts on steps in the average; an empty list if the board has none.
 
         Args:
             plugins: plugins with the metrics.
-            items_by_cell: items that were read already, by cell id.
+            items_by_cell: the items that were read already, by cell id.
         """
         steps = [step for step in self.steps if step.column == AVERAGE and not step.best]
         if not steps:
@@ -314,7 +313,7 @@ class _Board:
         marker = Marker(self.table, seeds_of_rows(self.table, items), plugins)
         return marker.verdicts(steps)
 
-    def note(self, others: Sequence[Verdict]) -> str:
+    def note_on_correction(self, others: Sequence[Verdict]) -> str:
         """Return a note on the other tests that p of the average is corrected for."""
         labels = {row.spec: row.label for row in self.table.rows}
         pairs = [f"{labels[other.spec]} over {labels[other.over]}" for other in others]
@@ -324,19 +323,19 @@ class _Board:
         return f"p of the average: corrected for other steps of the leaderboard too ({'; '.join(listed)})."
 
 
-def _same_rows(first: Verdict, second: Verdict) -> bool:
+def _on_same_rows(first: Verdict, second: Verdict) -> bool:
     """Test whether two verdicts are on the same two rows, in either order."""
     same_specs = {first.spec, first.over} == {second.spec, second.over}
     return same_specs and first.protocol == second.protocol
 
 
-def _table_of(side: int, results: _Results, plugins: Plugins) -> Table:
-    """Return the leaderboard of one of the two encoders."""
-    results_of_side = [result for sides in results.values() for result in sides[side]]
-    return build_table(results_of_side, plugins, tuple(results))
+def _table_of_encoder(index: int, results: _Results, plugins: Plugins) -> Table:
+    """Return the leaderboard of encoder A (``index`` 0) or B (1)."""
+    results_of_encoder = [result for pair in results.values() for result in pair[index]]
+    return build_table(results_of_encoder, plugins, tuple(results))
 
 
-def _mixed(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:
+def _reasons_against_comparison(pairs: Mapping[str, Sequence[Sequence[Stored]]]) -> list[str]:
     """Return reasons why the results of two encoders on tasks cannot be compared."""
     reasons = []
     for task, pair in pairs.items():

@@ -38,7 +38,7 @@ class Score:
         seeds: (seed, value) of each seed, ordered by seed.
         interval: lower and upper end of a confidence interval, where computed; the table's notes define it.
         tied: not separable from the best score of its column by the test in the table's notes.
-        text: printed instead of the number in a paper's table; ``None`` in a leaderboard.
+        text: what is printed instead of the number in a paper's table; ``None`` in a leaderboard.
     """
 
     mean: float
@@ -66,7 +66,7 @@ class TaskSource:
 class Column:
     """A column: a task, or an average of tasks.
 
-    An average has no level, languages, metric and source, and no suite where its tasks are from several.
+    An average has no level, languages, metric and source; it has no suite if its tasks are from several suites.
 
     Attributes:
         name: the task's name, unique in a table.
@@ -105,7 +105,8 @@ class Row:
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
         part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
         parameters: number of the encoder's parameters; ``None`` where unknown.
-        dimensions: of the encoder's vectors; ``None`` where unknown.
+        dimensions: number of dimensions of the encoder's vectors; ``None`` where unknown.
+        tuned: whether a score is that of a tuned model.
     """
 
     label: str
@@ -149,7 +150,7 @@ class Equality:
     p: float | None = None
     """The p-value: the smallest level at which the interval lies within the margin; ``None`` without a test."""
     why_not: str = ""
-    """Why there is no test; empty where there is one."""
+    """The reason why there is no test; empty where there is one."""
     corrected: float | None = None
     """The p-value, corrected for ``n_tests`` tests."""
     n_tests: int = 1
@@ -166,7 +167,7 @@ class Verdict:
         spec: spec of the row.
         over: spec of the row that it is compared with, such as the untuned row of the same backbone.
         column: a task, or an average.
-        difference: ``first`` minus ``second``.
+        difference: ``first`` minus ``second``; ``None`` where undefined.
         interval: lower and upper end of its confidence interval over items and seeds; ``None`` where undefined.
         p: the two-sided p-value; ``None`` where undefined.
         corrected: the p-value corrected for ``n_tests`` tests.
@@ -184,7 +185,7 @@ class Verdict:
         error: standard error of the difference; ``None`` where undefined.
         n: number of items that both rows have, over all tasks of the column; 0 where unknown.
         left_out: number of items that only one of them has.
-        equality: whether the rows are equal within a margin; ``None`` where that is not asked.
+        equality: whether the rows are equal within a margin; ``None`` if no margin was given.
     """
 
     spec: str
@@ -280,8 +281,8 @@ class Table:
     def ranks(self) -> list[list[int]]:
         """Return for each row and column 1 for the best score, 2 for the second best, 0 otherwise.
 
-        Scores are ranked down the columns, and along the rows in ``sweeps``; those that are equal as printed share a
-        rank. A single score has none, nor have equal scores of a paper's table.
+        Scores are ranked down the columns, but along the rows in ``sweeps``. Scores that are equal as printed share a
+        rank. There are no ranks where a ranking has a single score or, in a paper's table, only equal scores.
         """
         ranks = [[0] * len(self.columns) for _ in self.rows]
         for cells in self._rankings():
@@ -291,8 +292,9 @@ class Table:
                 if self.rows[row].spec and score and not math.isnan(score.mean):
                     values[row, column] = round(score.mean, DIGITS)
             best_two = sorted(set(values.values()), reverse=True)[:2]
-            n_ranked = len(values) if self.layout == "leaderboard" else len(best_two)
-            if n_ranked < 2:
+            if len(values) < 2:
+                continue
+            if len(best_two) < 2 and self.layout != "leaderboard":
                 continue
             for (row, column), value in values.items():
                 if value in best_two:
@@ -312,7 +314,10 @@ class Table:
                 yield [(row, column) for column in group]
 
     def heads(self) -> list[str]:
-        """Return one-line headings; the suite precedes a repeated title, and each title of a paper's scores."""
+        """Return a heading of one line for each column: its title, after its suite if the title is not unique.
+
+        In a paper's table of scores, the suite precedes every title.
+        """
         counts = Counter(column.title for column in self.columns)
         heads = []
         for column in self.columns:
@@ -323,10 +328,13 @@ class Table:
         return heads
 
     def groups(self) -> list[tuple[str, int]]:
-        """Return suites and the number of neighbouring columns of each; empty if a leaderboard has a single suite."""
+        """Return suites and the number of neighbouring columns of each, from left to right.
+
+        Empty without suites, and for a leaderboard of a single suite.
+        """
         n_suites = len({column.suite for column in self.columns} - {""})
-        least = 2 if self.layout == "leaderboard" else 1
-        if n_suites < least:
+        fewest_suites = 2 if self.layout == "leaderboard" else 1
+        if n_suites < fewest_suites:
             return []
         by_suite = groupby(self.columns, lambda column: column.suite)
         return [(suite, len(list(columns))) for suite, columns in by_suite]
@@ -343,7 +351,7 @@ class Table:
         names = [column.name for column in self.columns]
         heads = self.heads()
         if AVERAGE in names:
-            heads[-1] = "avg"
+            heads[-1] = "avg"  # the average over all tasks is the last column
         if column in names:
             index = names.index(column)
         elif column in heads:
@@ -359,27 +367,39 @@ class Table:
         return replace(self, rows=tuple(sorted(self.rows, key=order)))
 
     def labels(self) -> list[list[str]]:
-        """Return the cells before the scores, of the heading and of each row: the label, and the part if any."""
+        """Return the cells before the scores, first of the heading, then of each row.
+
+        They are the label and, in a paper's table with other parts than published values, the part.
+        """
         has_parts = any(row.part not in ("", "published") for row in self.rows)
         if self.layout == "leaderboard" or not has_parts:
             return [[self.corner], *([row.label] for row in self.rows)]
         return [[self.corner, ""], *([row.label, row.part] for row in self.rows)]
 
     def blocks(self) -> list[int]:
-        """Return the indices of rows that begin a new backbone (or row of a paper); empty if each has a single row."""
-        if self.layout != "leaderboard":
-            starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published") and i]
-            return starts if len(self.labels()[0]) > 1 else []
+        """Return the indices of rows that begin a new block, except the first: a backbone, or a row of a paper.
+
+        Empty if every block has a single row, or if the rows of a backbone do not follow each other.
+        """
+        if self.layout == "leaderboard":
+            return self._starts_of_backbones()
+        has_parts = len(self.labels()[0]) > 1
+        if not has_parts:
+            return []
+        starts = [i for i, row in enumerate(self.rows) if row.part in ("", "published")]
+        return [i for i in starts if i > 0]
+
+    def _starts_of_backbones(self) -> list[int]:
         backbones = [row.backbone for row in self.rows]
         starts = [i for i in range(1, len(backbones)) if backbones[i] != backbones[i - 1]]
         n_blocks = len(starts) + 1
-        # In rows sorted by a score, those of a backbone do not follow each other.
+        # Rows that are sorted by a score have no blocks.
         are_in_blocks = n_blocks == len(set(backbones))
         return starts if are_in_blocks and n_blocks < len(backbones) else []
 
 
 def to_object(table: Table) -> dict[str, Any]:
-    """Convert a leaderboard to a JSON object; a row's scores are keyed by column name."""
+    """Convert a leaderboard to a JSON object; the scores of a row are keyed by column name, its label is ``encoder``."""
     data = asdict(table)
     for key in ("layout", "corner", "sweeps", "shown"):
         del data[key]
@@ -402,12 +422,11 @@ def read_table(path: Path) -> Table:
         names = [column["name"] for column in data["columns"]]
         for row in data["rows"]:
             row |= {"label": row["encoder"], "scores": [row["scores"][name] for name in names]}
-            row.setdefault(
-                "tuned", row["method"] not in ("", "base", "static")
-            )  # earlier versions did not write it
+            # Earlier versions did not write whether a row is tuned.
+            row.setdefault("tuned", row["method"] not in ("", "base", "static"))
         return msgspec.convert(data, Table)
     except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise DataFormatError(
-            f"{path} is no table: {type(error).__name__}: {error}",
+            f"{path} is not a table: {type(error).__name__}: {error}",
             "Make one: mirrorbench leaderboard --format json",
         ) from error

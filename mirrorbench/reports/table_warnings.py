@@ -57,7 +57,7 @@ def _remarks_on_data(results: Sequence[Result], columns: Sequence[Column]) -> It
 def _cut_texts(
     results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
 ) -> Iterator[str]:
-    """Yield a sentence on the result with the largest share of cut texts, and count the other results with cut texts."""
+    """Yield a sentence on the result with the largest share of cut texts; it counts the other results with cut texts."""
     truncations: dict[tuple[str, str], Truncation] = {}
     for result in results:
         stored = result.encoder.get("truncation")
@@ -70,7 +70,7 @@ def _cut_texts(
         truncation = truncations[row_and_task]
         return truncation.cut / truncation.texts
 
-    # Sorted, so that every command names the same one of equal shares.
+    # Sorted, so that every command names the same result if several have the largest share.
     spec, task = max(sorted(truncations), key=share_of_cut)
     sentence = truncations[spec, task].sentence
     if len({result.spec for result in results}) > 1:
@@ -89,7 +89,7 @@ def _cut_texts(
 def _unknown_words(
     results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
 ) -> Iterator[str]:
-    """Yield a sentence on each row and task with words that have no vector; all seeds of a row have the same."""
+    """Yield a sentence on each row and task with words that have no vector, once for all seeds."""
     columns_by_name = {column.name: column for column in columns}
     reported: set[tuple[str, str]] = set()
     for result in results:

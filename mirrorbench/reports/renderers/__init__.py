@@ -20,12 +20,7 @@ def register_renderers(register: Register) -> None:
     register("markdown", markdown, "a GitHub table", endings=(".md",))
     options = "columns, split, resize, percent, deviations, standalone, label"
     register("latex", latex, f"a booktabs table ({options})", endings=(".tex",))
-    register(
-        "csv",
-        comma_separated,
-        "comma-separated values, full precision (long, verdicts)",
-        endings=(".csv",),
-    )
-    register(
-        "json", as_json, "values with standard deviations, seeds and cell ids", endings=(".json",)
-    )
+    values = "comma-separated values, full precision (long, verdicts)"
+    register("csv", comma_separated, values, endings=(".csv",))
+    values = "values with standard deviations, seeds and cell ids"
+    register("json", as_json, values, endings=(".json",))

@@ -24,15 +24,16 @@ MOST_LINES = 6
 """The largest number of notes with ``--notes short``."""
 _MOST_TASKS = 4
 """The largest number of tasks that are listed beside their average."""
-MORE = "All tests and settings: --notes all"
+HINT_AT_ALL_NOTES = "All tests and settings: --notes all"
+"""The last line of short notes."""
 
 
 class Headlines(NamedTuple):
     """The verdicts in the first notes of a leaderboard; ``None`` where it has none."""
 
     gain: Verdict | None
-    """The best tuned row against the untuned row that it changes, on the longest tested average, else on the task with
-    the largest significant gain. A table without tuned rows has the best transformed row instead."""
+    """The best tuned row against the untuned row that it changes, on the longest tested average; without an average, the
+    largest significant gain on a task. A table without tuned rows has the best transformed row instead."""
     over_best: Verdict | None
     """The best tuned row of a backbone against its best untuned row, where that is another one."""
     loss: Verdict | None
@@ -44,12 +45,11 @@ def headlines(table: Table) -> Headlines:
     tested = [verdict for verdict in table.verdicts if verdict.p is not None]
     candidates = tested
     if any(row.tuned for row in table.rows):
-        candidates = [verdict for verdict in tested if _is_of_tuning(table, verdict)]
+        candidates = [verdict for verdict in tested if _compares_tuned_with_untuned(table, verdict)]
 
     # The longest average stands for all tasks; without one, any task may have the headline.
     tested_columns = {verdict.column for verdict in candidates}
-    averages = [c for c in table.columns if c.average_of and c.name in tested_columns]
-    longest = _longest_average(averages)
+    longest = _longest_average(c for c in table.columns if c.name in tested_columns)
     columns = [longest.name] if longest else [column.name for column in table.task_columns]
 
     gain = _strongest(table, candidates, columns, best=False)
@@ -58,8 +58,8 @@ def headlines(table: Table) -> Headlines:
     return Headlines(gain, over_best, loss)
 
 
-def _is_of_tuning(table: Table, verdict: Verdict) -> bool:
-    """Return whether a verdict is on a tuned row against an untuned one."""
+def _compares_tuned_with_untuned(table: Table, verdict: Verdict) -> bool:
+    """Test whether a verdict compares a tuned row with an untuned one."""
     row, other = table.rows_of(verdict)
     return row.tuned and not other.tuned
 
@@ -73,8 +73,17 @@ def _longest_average(columns: Iterable[Column]) -> Column | None:
 def _strongest(
     table: Table, verdicts: Sequence[Verdict], columns: Sequence[str], best: bool
 ) -> Verdict | None:
-    """Return the verdict with the best row in a single column, or with the largest significant gain in several."""
-    verdicts = [
+    """Choose among the verdicts in some columns: with the best row of a single one, or the largest gain in several.
+
+    Significant gains precede others. ``None`` if there is no such verdict.
+
+    Args:
+        table: the table.
+        verdicts: tested verdicts.
+        columns: names of columns.
+        best: choose among the verdicts on best rows, or among all others.
+    """
+    candidates = [
         verdict for verdict in verdicts if verdict.column in columns and verdict.best == best
     ]
     names = [column.name for column in table.columns]
@@ -88,17 +97,21 @@ def _strongest(
         difference = verdict.difference or 0.0
         return verdict.separable and difference > 0, difference
 
-    return max(verdicts, key=score_of if len(columns) == 1 else gain_of, default=None)
+    if len(columns) == 1:
+        return max(candidates, key=score_of, default=None)
+    return max(candidates, key=gain_of, default=None)
 
 
 def _largest_loss(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Return the verdict with the largest significant loss, if any."""
+    """Return the verdict with the largest significant loss, those on best rows left out; ``None`` without any."""
     largest = None
     for verdict in verdicts:
         if verdict.best or not verdict.separable or verdict.difference is None:
             continue
-        least = 0.0 if largest is None or largest.difference is None else largest.difference
-        if verdict.difference < least:
+        least_difference = 0.0
+        if largest is not None and largest.difference is not None:
+            least_difference = largest.difference
+        if verdict.difference < least_difference:
             largest = verdict
     return largest
 
@@ -106,7 +119,7 @@ def _largest_loss(verdicts: Iterable[Verdict]) -> Verdict | None:
 def note_lines(table: Table, show: Show = number) -> list[Line]:
     """Return the notes at the level ``table.shown``; ``show`` formats a score.
 
-    All notes begin with the short ones, in full: what the first screen says is found in every file.
+    The notes at the level ``all`` begin with the short ones, unabridged: what the first screen says is in every file.
     """
     if table.shown == "none":
         return []
@@ -114,27 +127,27 @@ def note_lines(table: Table, show: Show = number) -> list[Line]:
         lines: list[Line] = [("", note) for note in table.notes]
         if table.shown == "all" or len(lines) <= MOST_LINES:
             return lines
-        return [*lines[: MOST_LINES - 1], ("", MORE)]
+        return [*lines[: MOST_LINES - 1], ("", HINT_AT_ALL_NOTES)]
     if table.shown == "all":
         return [*_summary(table, show, sentence), *_other_lines(table, show)]
-    return [*_short_lines(table, show), ("", f"{_uncorrected(table)}{MORE}")]
+    return [*_short_lines(table, show), ("", f"{_sentence_on_intervals(table)}{HINT_AT_ALL_NOTES}")]
 
 
 def answer_lines(table: Table, show: Show = number) -> list[Line]:
-    """Return the notes of a leaderboard that a page shows above the table: the short ones, unless none are shown."""
+    """Return the short notes, which a page shows above the table; none for a paper's table or at the level ``none``."""
     if table.shown == "none" or table.layout != "leaderboard":
         return []
     return _short_lines(table, show)
 
 
 def _short_lines(table: Table, show: Show) -> list[Line]:
-    """Return the first sentences of the summary, as many as short notes have room for."""
+    """Return the lines of the summary, each cut to its first sentence, as many as short notes have room for."""
     lines = [_first_sentence(line) for line in summary_lines(table, show)]
     return lines[: MOST_LINES - 1]
 
 
-def _uncorrected(table: Table) -> str:
-    """Return a sentence on intervals of headlines that are not corrected for several tests; empty without any."""
+def _sentence_on_intervals(table: Table) -> str:
+    """Return a sentence that intervals of headlines are not corrected for several tests; empty if all are."""
     verdicts = [verdict for verdict in headlines(table) if verdict]
     if not any(verdict.n_tests > 1 and not verdict.best for verdict in verdicts):
         return ""
@@ -149,19 +162,19 @@ def summary_lines(table: Table, show: Show = number) -> list[Line]:
 
 
 def _summary(table: Table, show: Show, say: Callable[[Verdict, Names, Show], Line]) -> list[Line]:
-    """Return the headlines as ``say`` words them, the best row, what was measured, and warnings."""
+    """Return lines on the headlines, as ``say`` words them, on the best row and the measurement, and the warnings."""
     verdicts = [verdict for verdict in headlines(table) if verdict]
     lines = []
     for verdict in verdicts:
         mark, text = say(verdict, names_of(table, verdict), show)
         lines.append((mark, text + _tasks_without_gain(table, verdict)))
-    best_row = _best_row(table, verdicts, show)
+    best_row = _sentence_on_best_row(table, verdicts, show)
     if best_row:
         lines.append(("", best_row))
     return [*lines, *_measurement(table), *_warnings(table, verdicts, show)]
 
 
-def _best_row(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
+def _sentence_on_best_row(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
     """Return a sentence on the best and second best row, on the longest average or on the only column.
 
     Empty where one of ``verdicts`` is about the best row, where fewer than two rows have a score, and where several
@@ -203,7 +216,10 @@ def _first_sentence(line: Line) -> Line:
 
 
 def _tasks_without_gain(table: Table, gain: Verdict) -> str:
-    """Return a clause on the tasks on which the row with a gain on one task has no significant difference."""
+    """Return a clause on the other tasks, on which the row of a gain on one task has no significant difference.
+
+    Empty for any other verdict, and without such tasks.
+    """
     titles = {column.name: column.title for column in table.task_columns}
     if gain.best or gain.answer != "better" or gain.column not in titles:
         return ""
@@ -218,7 +234,7 @@ def _tasks_without_gain(table: Table, gain: Verdict) -> str:
 
 
 def _measurement(table: Table) -> list[Line]:
-    """Return one line on what was measured: tasks, metrics, numbers of items and of seeds."""
+    """Return a line on what was measured: tasks, metrics, numbers of items and seeds; none without tasks."""
     tasks = table.task_columns
     if not tasks:
         return []
@@ -242,12 +258,12 @@ def _measurement(table: Table) -> list[Line]:
         text += f"; {seeds.pop()} seeds (±)"
     elif seeds:
         text += f"; {min(seeds)} to {max(seeds)} seeds (±)"
-    if _has_tied(table):
+    if _has_ties(table):
         text += f"; {TIED} not separable from the best"
     return [("", text)]
 
 
-def _has_tied(table: Table) -> bool:
+def _has_ties(table: Table) -> bool:
     return any(score and score.tied for row in table.rows for score in row.scores)
 
 
@@ -266,7 +282,7 @@ def _warnings(table: Table, verdicts: Sequence[Verdict], show: Show) -> list[Lin
     overlapping = [(verdict, verdict.unseen) for verdict in verdicts if verdict.unseen]
     if overlapping:
         verdict, unseen = overlapping[0]
-        text = _seen_share(table, verdict.column, unseen.share)
+        text = _sentence_on_seen_items(table, verdict.column, unseen.share)
         differences = [signed(unseen, show) for _, unseen in overlapping if unseen.p is not None]
         if differences:
             text += f" (without them {'; '.join(differences)})"
@@ -274,11 +290,11 @@ def _warnings(table: Table, verdicts: Sequence[Verdict], show: Show) -> list[Lin
     elif table.task_columns:
         task = max(table.task_columns, key=lambda task: task.seen)
         if task.seen:
-            lines.append(("!", _seen_share(table, task.name, task.seen)))
+            lines.append(("!", _sentence_on_seen_items(table, task.name, task.seen)))
     return lines
 
 
-def _seen_share(table: Table, column: str, share: float) -> str:
+def _sentence_on_seen_items(table: Table, column: str, share: float) -> str:
     """Return a sentence on the share of a column's items with a text of a tuning corpus.
 
     An average and the only task of a table are not named.
@@ -291,34 +307,34 @@ def _seen_share(table: Table, column: str, share: float) -> str:
 
 
 def _other_lines(table: Table, show: Show) -> list[Line]:
-    """Return the verdicts that are not in the summary, and the notes; a dagger that is used is explained."""
+    """Return the verdicts that are not in the summary, and the notes; that on ties only if there are some."""
     chosen = headlines(table)
     lines = []
     for verdict in table.verdicts:
-        if verdict not in chosen and not _is_averaged(table, verdict):
+        if verdict not in chosen and not _average_says_more(table, verdict):
             _, text = sentence(verdict, names_of(table, verdict), show)
             lines.append(text)
-    has_tied = _has_tied(table)
+    has_ties = _has_ties(table)
     for note in table.notes:
         if not note.startswith("Tied"):
             lines.append(note)
-        elif has_tied:
+        elif has_ties:
             lines.append(f"{TIED} {note}")
     return [("", line) for line in lines]
 
 
-def _is_averaged(table: Table, verdict: Verdict) -> bool:
-    """Return whether a verdict of the same rows on an average over many tasks stands for this one."""
+def _average_says_more(table: Table, verdict: Verdict) -> bool:
+    """Test whether the same rows have a tested verdict on an average of many tasks, this column among them."""
 
     def rows_of(verdict: Verdict) -> tuple[str, str, str, bool]:
         return verdict.spec, verdict.over, verdict.protocol, verdict.best
 
-    rows = rows_of(verdict)
-    tested = {
-        other.column for other in table.verdicts if not other.why_not and rows_of(other) == rows
-    }
-    tested_averages = [column for column in table.columns if column.name in tested]
-    return any(
-        len(column.average_of) > _MOST_TASKS and verdict.column in column.average_of
-        for column in tested_averages
-    )
+    tested_columns = set()
+    for other in table.verdicts:
+        if not other.why_not and rows_of(other) == rows_of(verdict):
+            tested_columns.add(other.column)
+    for column in table.columns:
+        averages_many = len(column.average_of) > _MOST_TASKS
+        if averages_many and column.name in tested_columns and verdict.column in column.average_of:
+            return True
+    return False

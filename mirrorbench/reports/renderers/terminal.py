@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 _RANK_STYLES = ("", "bold", "italic")
 _NOTE_STYLES = {"+": "green", "-": "red", "!": "yellow"}
-_NARROWEST = 28
-"""Characters to which the names of encoders are wrapped at most."""
-_FRAME = 3
+_LEAST_LABEL_WIDTH = 28
+"""Characters of a line of labels below which labels are not wrapped, unless the terminal itself is narrow."""
+_COLUMN_FRAME = 3
 """Characters of a column beside its text: a line and two spaces."""
 
 _Cell = tuple[str, str]
@@ -30,32 +30,35 @@ _Cell = tuple[str, str]
 
 
 def draw(table: Table, console: Console) -> None:
-    """Print the table and its notes."""
+    """Print the table and its notes; a heading says if deviations and intervals have no room."""
     from rich.text import Text
 
     title = table.heading
     cells = [[_cell(score) for score in row.scores] for row in table.rows]
     label_widths = [max(map(len, part)) for part in zip(*table.labels(), strict=True)]
-    widths = _widths(table, cells)
+    widths = _column_widths(table, cells)
     blocks = [list(range(len(table.columns)))]
     if _needed_width(label_widths, widths) > console.width:
+        # First deviations and intervals go.
         short_cells = [[_cell_of_mean(score) for score in row.scores] for row in table.rows]
         if short_cells != cells and table.shown != "none":
             title += f" (no room for deviations and intervals in {console.width} columns)"
         cells = short_cells
-        widths = _widths(table, cells)
-        # Labels give way before columns do, down to a width at which they can still be read.
-        missing = max(0, _needed_width(label_widths, widths) - console.width)
-        narrowest = min(label_widths[0], _NARROWEST, console.width // 3)
-        label_widths[0] = max(narrowest, label_widths[0] - missing)
-        blocks = _column_blocks(table, label_widths, widths, console.width)
+        widths = _column_widths(table, cells)
+        # Then labels are wrapped, down to a width at which they can still be read.
+        missing_width = max(0, _needed_width(label_widths, widths) - console.width)
+        least_width = min(label_widths[0], _LEAST_LABEL_WIDTH, console.width // 3)
+        label_widths[0] = max(least_width, label_widths[0] - missing_width)
+        # At last the table is split.
+        blocks = _fitting_blocks(table, label_widths, widths, console.width)
     if title:
         console.print(Text(title.strip(), style="italic"))
     for columns in blocks:
         rows = list(range(len(table.rows)))
         if len(blocks) > 1:
+            # Rows without a score in a block are left out of it.
             rows = [i for i in rows if any(table.rows[i].scores[column] for column in columns)]
-        console.print(_block(table, cells, rows, columns, label_widths, widths))
+        console.print(_grid(table, cells, rows, columns, label_widths, widths))
     console.print()
     console.print(_notes(table))
 
@@ -77,6 +80,7 @@ def _notes(table: Table) -> Grid:
 
 
 def _cell(score: Score | None) -> _Cell:
+    """Return the text of a score with its deviation, and its interval and dagger."""
     return with_deviation(score), marks(score)
 
 
@@ -87,10 +91,10 @@ def _cell_of_mean(score: Score | None) -> _Cell:
     return _cell(replace(score, sd=None, interval=None))
 
 
-def _column_blocks(
+def _fitting_blocks(
     table: Table, label_widths: list[int], widths: list[int], available: int
 ) -> list[list[int]]:
-    """Return columns in blocks that fit the available width, each of whole suites as far as they fit."""
+    """Split the columns into blocks that fit the available width; a suite is split only if no block holds it."""
 
     def fits(columns: list[int]) -> bool:
         return _needed_width(label_widths, [widths[i] for i in columns]) <= available
@@ -98,7 +102,7 @@ def _column_blocks(
     blocks: list[list[int]] = [[]]
     for _, suite in groupby(range(len(table.columns)), lambda i: table.columns[i].suite):
         columns = list(suite)
-        # A suite that is too wide for a block of its own is split anywhere.
+        # A suite that is too wide for one block may be split after any column.
         parts = [columns] if fits(columns) else [[i] for i in columns]
         for part in parts:
             if blocks[-1] and not fits([*blocks[-1], *part]):
@@ -107,7 +111,7 @@ def _column_blocks(
     return blocks
 
 
-def _block(
+def _grid(
     table: Table,
     cells: list[list[_Cell]],
     rows: list[int],
@@ -142,11 +146,11 @@ def _block(
 
 
 def _needed_width(label_widths: list[int], widths: list[int]) -> int:
-    return 1 + sum(width + _FRAME for width in (*label_widths, *widths))
+    return 1 + sum(width + _COLUMN_FRAME for width in (*label_widths, *widths))
 
 
-def _widths(table: Table, cells: list[list[_Cell]]) -> list[int]:
-    """Return the width of each column: that of its widest cell, or of the longest word of its heading."""
+def _column_widths(table: Table, cells: list[list[_Cell]]) -> list[int]:
+    """Return the width of each column: the larger one of its widest cell and the longest word of its heading."""
     widths = []
     for i, head in enumerate(table.heads()):
         words = [len(word) for word in head.split()]

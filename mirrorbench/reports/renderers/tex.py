@@ -12,7 +12,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import UsageError
-from mirrorbench.reports.renderers.notes import MORE, note_lines
+from mirrorbench.reports.renderers.notes import HINT_AT_ALL_NOTES, note_lines
 from mirrorbench.reports.renderers.numbers import TIED, number, with_deviation
 from mirrorbench.reports.renderers.tex_layout import (
     COLUMN_LINE,
@@ -150,7 +150,7 @@ def latex(
         table = _without_deviations(table)
     show = _percent if percent else number
     # The line that names further notes helps the author of a paper, but not its readers.
-    lines = [note.removesuffix(MORE) for _, note in note_lines(table, show)]
+    lines = [note.removesuffix(HINT_AT_ALL_NOTES) for _, note in note_lines(table, show)]
     notes = [ended(line) for line in lines if line]
 
     # Notes stand below the last of several tables.

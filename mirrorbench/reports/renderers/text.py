@@ -55,7 +55,7 @@ def markdown(table: Table) -> str:
 def comma_separated(table: Table, *, long: bool = False, verdicts: bool = False) -> str:
     """Render CSV with full precision: encoder, spec, then for each column mean, sd, number of seeds, any interval.
 
-    The first column is the banner, where the table has one, such as that of a smoke run.
+    If the table has a banner, such as that of a smoke run, it is the first column.
 
     Args:
         table: the table.
@@ -81,11 +81,11 @@ def comma_separated(table: Table, *, long: bool = False, verdicts: bool = False)
     return stream.getvalue()
 
 
-_Rows = tuple[list[str], list[list[Any]]]
+_HeadAndRows = tuple[list[str], list[list[Any]]]
 """The head of a CSV table, and its rows."""
 
 
-def _encoder_rows(table: Table) -> _Rows:
+def _encoder_rows(table: Table) -> _HeadAndRows:
     """Return a row for each encoder."""
     intervals = _has_intervals(table)
     suffixes = ["", " sd", " seeds"]
@@ -101,7 +101,7 @@ def _encoder_rows(table: Table) -> _Rows:
     return head, rows
 
 
-def _long_rows(table: Table) -> _Rows:
+def _long_rows(table: Table) -> _HeadAndRows:
     """Return a row for each encoder and column."""
     intervals = _has_intervals(table)
     head = ["encoder", "spec", "protocol", "column", "metric", "items", "score", "sd", "seeds"]
@@ -121,7 +121,10 @@ def _has_intervals(table: Table) -> bool:
 
 
 def _values(score: Score | None, intervals: bool) -> list[float | None]:
-    """Return the mean, standard deviation and number of seeds of a score, with ``intervals`` also its interval."""
+    """Return the mean, standard deviation and number of seeds of a score; with ``intervals`` also its interval.
+
+    All values of a missing score are ``None``.
+    """
     if score is None:
         return [None] * (5 if intervals else 3)
     values = [score.mean, score.sd, score.n]
@@ -130,35 +133,40 @@ def _values(score: Score | None, intervals: bool) -> list[float | None]:
     return values
 
 
-def _verdict_rows(table: Table) -> _Rows:
+def _verdict_rows(table: Table) -> _HeadAndRows:
     """Return a row for each verdict."""
-    head = ["encoder", "spec", "over", "over spec", "protocol", "column", "answer", "difference"]
-    head += ["low", "high", "p", "p corrected", "tests", "best", "this model", "two seeds"]
-    head += ["items", "left out"]
+    head = ["encoder", "spec", "over", "over spec", "protocol", "column", "answer"]
+    head += ["difference", "low", "high", "p", "p corrected", "tests"]
+    head += ["best", "this model", "two seeds", "items", "left out"]
     head += ["seen", "unseen difference", "unseen low", "unseen high", "unseen p", "sentence"]
     rows: list[list[Any]] = []
     for verdict in table.verdicts:
         row, over = table.rows_of(verdict)
+        low, high = _ends(verdict.interval)
         unseen = verdict.unseen or Unseen(0.0)
+        unseen_low, unseen_high = _ends(unseen.interval)
         _, text = sentence(verdict, names_of(table, verdict))
-        values = [verdict.difference, *_ends(verdict.interval), verdict.p, verdict.corrected]
-        values += [verdict.n_tests, verdict.best, verdict.this_model, verdict.two_seeds]
+        # In the order of the head.
+        values: list[Any] = [row.label, row.spec, over.label, over.spec, row.protocol]
+        values += [verdict.column, verdict.answer]
+        values += [verdict.difference, low, high, verdict.p, verdict.corrected, verdict.n_tests]
+        values += [verdict.best, verdict.this_model, verdict.two_seeds]
         values += [verdict.n, verdict.left_out]
-        values += [unseen.share, unseen.difference, *_ends(unseen.interval), unseen.p]
-        names = [row.label, row.spec, over.label, over.spec, row.protocol, verdict.column]
-        names.append(verdict.answer)
-        rows.append([*names, *values, text])
+        values += [unseen.share, unseen.difference, unseen_low, unseen_high, unseen.p, text]
+        rows.append(values)
     return head, rows
 
 
 def _ends(interval: tuple[float, float] | None) -> tuple[float | None, float | None]:
+    """Return the lower and the upper end of an interval; ``None`` for each without one."""
     return interval or (None, None)
 
 
 def as_json(table: Table) -> str:
     """Render the table's values as JSON, which ``mirrorbench leaderboard`` can read.
 
-    ``summary`` holds the short notes; each verdict has its ``sentence``.
+    ``summary`` holds the short notes of a leaderboard; each verdict has its ``sentence``. At any level of notes but
+    ``all``, the shown notes replace the others and the warnings.
     """
     data = to_object(table)
     for entry, verdict in zip(data["verdicts"], table.verdicts, strict=True):
@@ -166,5 +174,7 @@ def as_json(table: Table) -> str:
     if table.layout == "leaderboard" and table.shown != "none":
         data["summary"] = [text for _, text in summary_lines(table)]
     if table.shown != "all":
-        data |= {"notes": [note for _, note in note_lines(table)], "warnings": []}
+        # Short notes contain the warnings.
+        data["notes"] = [note for _, note in note_lines(table)]
+        data["warnings"] = []
     return json.dumps(data, indent=2, ensure_ascii=False) + "\n"

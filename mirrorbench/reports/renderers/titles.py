@@ -1,4 +1,4 @@
-"""The title of a leaderboard that has none: what it compares."""
+"""Titles of leaderboards; one without a title is named after what it compares."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def _subject(table: Table) -> str:
     if len(suites) == 1 and "" not in suites:
         count_of_tasks += f" of {suites.pop()}"
     count_of_encoders = f"{len(encoders)} encoders"
-    return f"{_names_or(count_of_encoders, encoders)} on {_names_or(count_of_tasks, tasks)}"
+    return f"{_names_or_count(encoders, count_of_encoders)} on {_names_or_count(tasks, count_of_tasks)}"
 
 
-def _names_or(count: str, names: Sequence[str]) -> str:
-    """Return a few names with ``and`` before the last one; ``count`` for more."""
+def _names_or_count(names: Sequence[str], count: str) -> str:
+    """Return a few names with ``and`` before the last one; return ``count`` for more names."""
     if len(names) > _MOST_NAMED:
         return count
     *others, last = names

@@ -8,17 +8,10 @@ from typing import NamedTuple
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.reports.renderers.numbers import number, p_words
-from mirrorbench.reports.table import (
-    Column,
-    Equality,
-    Row,
-    Table,
-    Unseen,
-    Verdict,
-)
+from mirrorbench.reports.table import Column, Equality, Row, Table, Unseen, Verdict
 
 Show = Callable[[float], str]
-"""Formats a score."""
+"""A function that formats a score."""
 Line = tuple[str, str]
 """A mark (``+`` gain, ``-`` loss, ``=`` neither, ``!`` warning, or none) and a sentence."""
 
@@ -29,7 +22,7 @@ class Names(NamedTuple):
     row: str
     over: str
     where: str
-    """Such as `` on STS-B``; empty where there is one column."""
+    """A phrase such as `` on STS-B``; empty if the table has one column."""
 
 
 def names_of(table: Table, verdict: Verdict) -> Names:
@@ -45,37 +38,41 @@ def names_of(table: Table, verdict: Verdict) -> Names:
 
 
 def row_name(row: Row, encoders: Sequence[Row]) -> str:
-    """Return a row's label, without its backbone if all ``encoders`` have the same; untuned: ``the untuned model``."""
-    ending = _ending(row, encoders)
-    if ending is None or (row.tuned and not ending):
+    """Return the name of a row in a sentence: its label or, if all ``encoders`` have one backbone, a shorter name.
+
+    The shorter name is the label without the backbone; that of an untuned row is ``the untuned model (mp)``.
+    """
+    ending = _label_ending(row, encoders)
+    if ending is None:
         return row.label
     if row.tuned:
-        return ending
+        return ending or row.label
     return f"the untuned model ({ending})" if ending else "the untuned model"
 
 
 def over_name(row: Row, encoders: Sequence[Row], best: bool) -> str:
-    """Return the name of the row that another one is compared with; ``best`` if it is the best untuned one."""
+    """Return the name of the row that another one is compared with; ``best``: it is the best untuned row."""
     if not best:
         return row_name(row, encoders)
-    ending = _ending(row, encoders)
-    reading = row.label if ending is None else ending
-    return f"the best untuned row ({reading})" if reading else "the best untuned row"
+    ending = _label_ending(row, encoders)
+    name = row.label if ending is None else ending
+    return f"the best untuned row ({name})" if name else "the best untuned row"
 
 
-def _ending(row: Row, encoders: Sequence[Row]) -> str | None:
+def _label_ending(row: Row, encoders: Sequence[Row]) -> str | None:
     """Return what a label adds to the backbone that all encoders share, such as ``mp``.
 
-    ``None`` where they do not share one, or where one has not the papers' label, but a name such as ``bert+mirror``.
+    ``None`` if they have several backbones or protocols, or if an encoder has another label than the papers', such as
+    ``bert+mirror``.
     """
     if len({(encoder.backbone, encoder.protocol) for encoder in encoders}) > 1:
         return None
-    endings = [_papers_ending(encoder) for encoder in encoders]
-    return None if None in endings else _papers_ending(row)
+    endings = [_ending_of_papers_label(encoder) for encoder in encoders]
+    return None if None in endings else _ending_of_papers_label(row)
 
 
-def _papers_ending(row: Row) -> str | None:
-    """Return what the papers' label of a row adds to its backbone; ``None`` for another label."""
+def _ending_of_papers_label(row: Row) -> str | None:
+    """Return what a row's label adds to the name of its backbone; ``None`` if it is not a label as in the papers."""
     backbone = backbone_label(parse_spec(row.spec))
     if not row.label.startswith(backbone):
         return None
@@ -86,7 +83,7 @@ def _papers_ending(row: Row) -> str | None:
 
 
 def column_phrase(column: Column, columns: Sequence[Column]) -> str:
-    """Return `` on STS-B`` or `` on average over 7 tasks``; nothing for the only column."""
+    """Return `` on STS-B`` or `` on average over 7 tasks``; an empty text for the only column."""
     if len(columns) == 1:
         return ""
     if column.average_of:
@@ -102,7 +99,7 @@ def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
     if verdict.two_seeds and verdict.decided:
         text += ", two seeds"
     text += _other_test(verdict, names)
-    text += without_overlap(verdict.unseen, show)
+    text += clause_on_overlap(verdict.unseen, show)
     if verdict.left_out:
         items = "item" if verdict.left_out == 1 else "items"
         text += f"; without {verdict.left_out:,} {items} that only one of them has"
@@ -124,7 +121,7 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
         rows = f"{names.row} and {names.over} {signed(verdict, show)}"
         p = _p_of_equality(verdict.equality)
         return "=", f"Equal within {margin}{names.where}: {rows}, p {p}"
-    numbers = f"{signed(verdict, show)}, p {_p(verdict)}"
+    numbers = f"{signed(verdict, show)}, p {_p_of_difference(verdict)}"
     if verdict.answer == "not separable":
         rows = f"{names.row} over {names.over}"
         return "=", f"No separable difference{names.where}: {rows} {numbers}"
@@ -144,7 +141,10 @@ def margin_words(margin: float) -> str:
 
 
 def _other_test(verdict: Verdict, names: Names) -> str:
-    """Return a clause on the difference, after an equality, or on the equality, if it was tested, after a difference."""
+    """Return a clause on the test that the headline leaves out; empty if there is nothing to say.
+
+    After an equality it is on the difference, if that is significant; otherwise on the equality, if one is asked for.
+    """
     equality = verdict.equality
     if equality is None or verdict.corrected is None:
         return ""
@@ -152,7 +152,7 @@ def _other_test(verdict: Verdict, names: Names) -> str:
         if not verdict.separable:
             return ""
         better = names.row if (verdict.difference or 0.0) > 0 else names.over
-        return f", though {better} is better, p {_p(verdict)}"
+        return f", though {better} is better, p {_p_of_difference(verdict)}"
     hypothesis = f"equal within {margin_words(equality.margin)}"
     if equality.p is None:
         return f"; whether {hypothesis}, {equality.why_not}"
@@ -165,7 +165,7 @@ def sentences(table: Table, show: Show = number) -> list[Line]:
 
 
 def signed(gain: Verdict | Unseen, show: Show) -> str:
-    """Return a difference and its interval: ``+.067 [.053, .082]``."""
+    """Return a difference and its interval, if it has one: ``+.067 [.053, .082]``; ``undefined`` without a difference."""
     if gain.difference is None:
         return "undefined"
     text = show(gain.difference)
@@ -179,7 +179,7 @@ def signed(gain: Verdict | Unseen, show: Show) -> str:
     return f"{text} [{show(low)}, {show(high)}]"
 
 
-def _p(verdict: Verdict) -> str:
+def _p_of_difference(verdict: Verdict) -> str:
     return _with_tests(verdict.p, verdict.corrected, verdict.n_tests)
 
 
@@ -188,7 +188,7 @@ def _p_of_equality(equality: Equality) -> str:
 
 
 def _with_tests(p: float | None, corrected: float | None, n_tests: int) -> str:
-    """Return the p-value, then the number of tests, and the corrected p-value where it is printed differently."""
+    """Return the p-value, the number of tests, and the corrected p-value if it is printed differently."""
     p_text = p_words(p or 0.0)
     corrected_text = p_words(corrected or 0.0)
     # Tables that earlier versions wrote as JSON have no number of tests.
@@ -198,8 +198,8 @@ def _with_tests(p: float | None, corrected: float | None, n_tests: int) -> str:
     return f"{p_text} ({tests})" if n_tests > 1 else p_text
 
 
-def without_overlap(unseen: Unseen | None, show: Show = number) -> str:
-    """Return a difference on unseen items as the end of a sentence: ``; without overlap +.009 [-.006, .023], p = .21``."""
+def clause_on_overlap(unseen: Unseen | None, show: Show = number) -> str:
+    """Return a clause on the unseen items: ``; without overlap +.009 [-.006, .023], p = .21``; empty without overlap."""
     if unseen is None:
         return ""
     if unseen.p is None:

@@ -46,7 +46,7 @@ class Basis:
     simulated: bool
 
 
-def asked_for(margin: float | None) -> Equality | None:
+def requested_equality(margin: float | None) -> Equality | None:
     """Return the equality to test for a user's margin; ``None`` without a margin.
 
     Raises:

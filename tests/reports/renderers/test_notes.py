@@ -12,7 +12,12 @@ from mirrorbench.reports.renderers import (
     markdown,
     number,
 )
-from mirrorbench.reports.renderers.notes import MORE, MOST_LINES, note_lines, summary_lines
+from mirrorbench.reports.renderers.notes import (
+    HINT_AT_ALL_NOTES,
+    MOST_LINES,
+    note_lines,
+    summary_lines,
+)
 from mirrorbench.reports.table import NOTES, Column, Row, Score, Table, Unseen, Verdict
 
 BASE, STATIC, TUNED, WHITENED = (
@@ -87,7 +92,7 @@ def test_short_notes_summarise_gains_in_six_lines() -> None:
         "STS: Spearman's correlation, 1,379 sentence pairs; one seed (--seeds 3 for more)",
         "! 38% of the sentence pairs contain a text of the tuning corpus "
         "(without them +.060 [.040, .080]; -.010 [-.030, .010])",
-        f"Intervals are for one test each, except the best row's. {MORE}",
+        f"Intervals are for one test each, except the best row's. {HINT_AT_ALL_NOTES}",
     ]
 
 

@@ -157,11 +157,11 @@ def test_json_table_is_read_back_unchanged(tmp_path: Path) -> None:
         assert read_table(file) == table
         assert all(render(table) for render in (markdown, comma_separated))
     for content, message in (
-        ("[]", "is no table"),
+        ("[]", "is not a table"),
         ('{"cell_id": "a", "schema": 1}', "is a single result"),
         ('{"schema": 9}', "schema 9"),
-        (json.dumps({**data, "rows": [{"encoder": "x"}]}), "is no table"),
-        (as_json(BOARD).replace('"mean": 0.215', '"mean": "high"'), "is no table"),
+        (json.dumps({**data, "rows": [{"encoder": "x"}]}), "is not a table"),
+        (as_json(BOARD).replace('"mean": 0.215', '"mean": "high"'), "is not a table"),
     ):
         file.write_text(content)
         with pytest.raises(DataFormatError, match=message):

@@ -13,7 +13,12 @@ from scipy import stats
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparisons
-from mirrorbench.reports.statistics.equality import FEWEST, Basis, asked_for, equality_within
+from mirrorbench.reports.statistics.equality import (
+    FEWEST,
+    Basis,
+    equality_within,
+    requested_equality,
+)
 from mirrorbench.reports.statistics.estimates import Answers, PointEstimate
 from mirrorbench.reports.statistics.items import MEAN, ItemScores
 from mirrorbench.reports.statistics.paired_answers import score_interval
@@ -188,7 +193,7 @@ def test_largest_effects_of_items_on_scores_hold(plugins: Plugins) -> None:
 
 
 def test_margin_is_between_0_and_1() -> None:
-    assert asked_for(None) is None
+    assert requested_equality(None) is None
     for margin in (0, -0.1, 1, float("nan")):
         with pytest.raises(UsageError, match="is not between 0 and 1"):
-            asked_for(margin)
+            requested_equality(margin)
