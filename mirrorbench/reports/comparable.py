@@ -84,14 +84,14 @@ def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]
     return dict(sorted(groups.items(), key=lambda group: -(group[0] or 0)))
 
 
-def newest(results: Iterable[Result], command: str) -> tuple[list[Result], list[str]]:
+def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str]]:
     """Return the results of the newest computation, and notes on results of outdated ones.
 
     If that computation is itself outdated, a note says that its results are shown.
 
     Args:
         results: results of any computations.
-        command: the command that computes outdated results anew, for the notes.
+        anew: the command that computes outdated results anew, for the notes.
     """
     groups = _by_computation(results)
     chosen = next(iter(groups.values()), [])
@@ -99,7 +99,7 @@ def newest(results: Iterable[Result], command: str) -> tuple[list[Result], list[
     for computation, group in groups.items():
         if computation != COMPUTATION:
             state = "Shown" if group is chosen else "Left out"
-            notes.append(f"{state}: {_origin(group)}. Compute them anew: {command}")
+            notes.append(f"{state}: {_origin(group)}. Compute them anew: {anew}")
     return chosen, notes
 
 

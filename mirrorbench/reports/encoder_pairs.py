@@ -17,7 +17,7 @@ from mirrorbench.reports.statistics.equality import requested_equality
 from mirrorbench.reports.statistics.items import ItemScores, items_of
 from mirrorbench.reports.statistics.steps import find_steps, with_caveats
 from mirrorbench.reports.statistics.verdicts import (
-    Marker,
+    TableTests,
     notes_on_matching,
     seeds_of_rows,
     tested,
@@ -310,8 +310,8 @@ class _Board:
             return []
         unread = [entry for entry in self.stored if entry.result.cell_id not in items_by_cell]
         items = {**items_by_cell, **read_items(unread, plugins)}
-        marker = Marker(self.table, seeds_of_rows(self.table, items), plugins)
-        return marker.verdicts(steps)
+        tests = TableTests(self.table, seeds_of_rows(self.table, items), plugins)
+        return tests.verdicts(steps)
 
     def note_on_correction(self, others: Sequence[Verdict]) -> str:
         """Return a note on the other tests that p of the average is corrected for."""

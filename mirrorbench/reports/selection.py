@@ -347,16 +347,16 @@ def with_statistics(
         items: the items of the results by cell id; ``None`` to read them.
     """
     from mirrorbench.reports.statistics.steps import find_steps
-    from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
+    from mirrorbench.reports.statistics.verdicts import TableTests, seeds_of_rows, with_verdicts
 
     steps = find_steps(table, [entry.result for entry in stored])
     if items is None:
         items = read_items(stored, plugins)
-    marker = Marker(table, seeds_of_rows(table, items), plugins)
-    verdicts = marker.verdicts(steps)
-    marked = with_verdicts(marker.with_marks(intervals, ties), verdicts)
-    columns = [marker.with_item_counts(column) for column in marked.columns]
-    notes_on_matching = marker.notes_on_matching(verdicts, marked=intervals or ties)
+    tests = TableTests(table, seeds_of_rows(table, items), plugins)
+    verdicts = tests.verdicts(steps)
+    marked = with_verdicts(tests.with_marks(intervals, ties), verdicts)
+    columns = [tests.with_item_counts(column) for column in marked.columns]
+    notes_on_matching = tests.notes_on_matching(verdicts, marked=intervals or ties)
     return replace(marked, columns=tuple(columns), notes=(*marked.notes, *notes_on_matching))
 
 

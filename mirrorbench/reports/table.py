@@ -399,7 +399,7 @@ class Table:
 
 
 def to_object(table: Table) -> dict[str, Any]:
-    """Convert a leaderboard to a JSON object; the scores of a row are keyed by column name, its label is ``encoder``."""
+    """Convert a leaderboard to a JSON object; a row's scores are keyed by column name, its label is ``encoder``."""
     data = asdict(table)
     for key in ("layout", "corner", "sweeps", "shown"):
         del data[key]

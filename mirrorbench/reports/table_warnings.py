@@ -57,7 +57,7 @@ def _remarks_on_data(results: Sequence[Result], columns: Sequence[Column]) -> It
 def _cut_texts(
     results: Sequence[Result], labels: Mapping[EncoderSpec, str], columns: Sequence[Column]
 ) -> Iterator[str]:
-    """Yield a sentence on the result with the largest share of cut texts; it counts the other results with cut texts."""
+    """Yield a sentence on the result with the largest share of cut texts; it counts the others with cut texts."""
     truncations: dict[tuple[str, str], Truncation] = {}
     for result in results:
         stored = result.encoder.get("truncation")

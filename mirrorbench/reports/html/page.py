@@ -25,7 +25,7 @@ from mirrorbench.reports.html.sources import (
 from mirrorbench.reports.renderers import escape_latex, latex
 from mirrorbench.reports.renderers.notes import answer_lines, note_lines
 from mirrorbench.reports.renderers.numbers import MISSING, TIED, metric_words, with_deviation
-from mirrorbench.reports.renderers.tex import at_start, latex_heading
+from mirrorbench.reports.renderers.tex import latex_heading, protect_start
 from mirrorbench.reports.renderers.text import escape_markdown
 from mirrorbench.reports.renderers.titles import title_of
 from mirrorbench.reports.renderers.verdicts import names_of, sentence
@@ -95,7 +95,7 @@ def page_data(table: Table) -> dict[str, Any]:
     for row, entry in zip(table.rows, data["rows"], strict=True):
         entry["display"] = {
             "markdown": escape_markdown(row.label),
-            "latex": at_start(escape_latex(row.label)),
+            "latex": protect_start(escape_latex(row.label)),
             "error_commands": commands.get((row.spec, row.protocol), {}),
         }
     notes = []

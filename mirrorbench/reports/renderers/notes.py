@@ -32,8 +32,8 @@ class Headlines(NamedTuple):
     """The verdicts in the first notes of a leaderboard; ``None`` where it has none."""
 
     gain: Verdict | None
-    """The best tuned row against the untuned row that it changes, on the longest tested average; without an average, the
-    largest significant gain on a task. A table without tuned rows has the best transformed row instead."""
+    """The best tuned row against the untuned row that it changes, on the longest tested average; without an average,
+    the largest significant gain on a task. A table without tuned rows has the best transformed row instead."""
     over_best: Verdict | None
     """The best tuned row of a backbone against its best untuned row, where that is another one."""
     loss: Verdict | None

@@ -24,7 +24,7 @@ _METRICS = {
 
 def number(value: float, digits: int = DIGITS) -> str:
     """Format a score as in the papers: ``.743``, ``-.012``, ``1.000``."""
-    text = f"{value:z.{digits}f}"  # z: no -0.000
+    text = f"{value:z.{digits}f}"  # z: never -0.000
     return text.replace("0.", ".", 1) if abs(float(text)) < 1 else text
 
 

@@ -21,10 +21,10 @@ from mirrorbench.reports.renderers.tex_layout import (
     WIDE_LINE,
     Cell,
     Layout,
+    count_fitting_notes,
     fits_height,
     fitting_layout,
     lines_of_page,
-    notes_that_fit,
     table_height,
     table_width,
 )
@@ -78,30 +78,32 @@ _ESCAPES = {
 }
 _LAST_LATIN = "\u017f"  # T1 has Latin letters up to here
 _RANK_MARKS = ("{}", r"\textbf{{{}}}", r"\underline{{{}}}")
-_HEADING = 12
-"""Characters of a line of a heading."""
+_HEADING_WIDTH = 12
+"""Characters of a line of a column's heading."""
 _LONGEST_UNBROKEN = 16
-"""Characters of the longest word that may not break."""
+"""Characters of the longest word that is never broken."""
 _BREAK_MARKS = ",:=/+_.-"
-"""Marks after which longer words may break."""
+"""Characters after which a longer word may break."""
 
 
 def escape_latex(text: str) -> str:
-    """Escape text for pdflatex; a character that is not in its fonts becomes its code point."""
+    """Escape text for pdflatex; a character that its fonts lack becomes its code point, such as ``[U+4E2D]``."""
     text = re.sub(r"(?<![\w-])-(?=\.?\d)", "−", " ".join(text.split()))
-    parts = re.split(r"(?<=-)(?=-)", text)  # two hyphens would be printed as a dash
+    # Two hyphens would be printed as a dash, so they are separated.
+    parts = re.split(r"(?<=-)(?=-)", text)
     return "{}".join("".join(map(_escape, part)) for part in parts)
 
 
-def at_start(tex: str) -> str:
-    """Protect LaTeX after a line break or an item, which would read a star or a bracket as their own argument."""
+def protect_start(tex: str) -> str:
+    r"""Protect LaTeX that follows ``\\`` or ``\item``, which would take a star or a bracket as an argument."""
     return f"{{}}{tex}" if tex.startswith(("[", "*")) else tex
 
 
 def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
-    if unicodedata.category(character).startswith("C"):  # control characters and surrogates
+    is_control = unicodedata.category(character).startswith("C")  # or a surrogate
+    if is_control:
         return " "
     return character if character <= _LAST_LATIN else f"[U+{ord(character):04X}]"
 
@@ -120,18 +122,19 @@ def latex(
     r"""Render a booktabs table: bold best, underlined second, suites above their columns, a rule between backbones.
 
     The title is the caption. Notes stand below the table in its float (threeparttable), as many as a page has room for;
-    the others are comments. A table that is wider than the line, or higher than a page, is set over both columns of a
-    page with two, then smaller, at last scaled down (graphicx). Comments at the top say why, and name the packages.
+    the others are comments. A table that is wider than the line, or higher than a page, is set across both columns of a
+    two-column page, then in a smaller size, and at last scaled down (graphicx). Comments at the top say why, and name
+    the packages.
 
     Args:
         table: the table.
         split: make a float for each suite.
         resize: let LaTeX scale the table down where it is wider than the line or higher than the page, and do not
             estimate its size.
-        percent: print scores times 100 with one digit.
+        percent: print scores times 100 with one digit after the point.
         deviations: print standard deviations over seeds.
         standalone: write a document that compiles, with ``resize``.
-        label: label for \ref; by default made from the title.
+        label: label for \ref; by default it is made from the title.
         columns: number of columns of a page in the document class, 1 or 2.
 
     Raises:
@@ -148,24 +151,30 @@ def latex(
         )
     if not deviations:
         table = _without_deviations(table)
-    show = _percent if percent else number
-    # The line that names further notes helps the author of a paper, but not its readers.
+    show = _percent_text if percent else number
+    # The hint at --notes all helps the author of a paper, but not its readers.
     lines = [note.removesuffix(HINT_AT_ALL_NOTES) for _, note in note_lines(table, show)]
     notes = [ended(line) for line in lines if line]
 
-    # Notes stand below the last of several tables.
     resize = resize or standalone
-    blocks = _blocks_of_suites(table) if split else [list(range(len(table.columns)))]
+    columns_by_suite = _columns_by_suite(table)
+    blocks = columns_by_suite if split else [list(range(len(table.columns)))]
+    # Notes stand below the last of several tables.
     tabulars = [_tabular(table, block, show, columns, resize, False) for block in blocks[:-1]]
-    tabulars.append(_tabular(table, blocks[-1], show, columns, resize, bool(notes)))
-    n_fitting = _count_fitting_notes(tabulars[-1], notes, standalone)
+    last_tabular = _tabular(table, blocks[-1], show, columns, resize, bool(notes))
+    tabulars.append(last_tabular)
+    layout = last_tabular["layout"]
+    if standalone:
+        # The page of the template ``table.tex`` has a longer line.
+        layout = replace(layout, line=WIDE_LINE)
+    n_fitting = count_fitting_notes(notes, layout, last_tabular["height"])
 
     title = title_of(table)
-    could_be_split = not split and len(_blocks_of_suites(table)) > 1
+    could_be_split = not split and len(columns_by_suite) > 1
     return _template().render(
         tabulars=tabulars,
-        notes=[at_start(breakable(note)) for note in notes[:n_fitting]],
-        notes_size=tabulars[-1]["layout"].notes_size.name,
+        notes=[protect_start(breakable(note)) for note in notes[:n_fitting]],
+        notes_size=layout.notes_size.name,
         left_out=notes[n_fitting:],
         caption=breakable(title),
         label=label or _label_of(table),
@@ -194,7 +203,7 @@ def _label_of(table: Table) -> str:
 
 
 def _needs_t1_fonts(table: Table, lines: Sequence[str]) -> bool:
-    """Return whether a table, or lines around it, have characters that the default fonts (OT1) lack."""
+    """Test whether a table, or the ``lines`` around it, have characters that the default fonts (OT1) lack."""
     labels = [row.label for row in table.rows]
     titles = [column.title for column in table.columns]
     for character in "".join([*lines, *labels, *titles]):
@@ -203,12 +212,12 @@ def _needs_t1_fonts(table: Table, lines: Sequence[str]) -> bool:
     return False
 
 
-def _percent(value: float) -> str:
-    return f"{100 * value:z.1f}"  # z: no -0.0
+def _percent_text(value: float) -> str:
+    return f"{100 * value:z.1f}"  # z: never -0.0
 
 
-def _blocks_of_suites(table: Table) -> list[list[int]]:
-    """Return the indices of the columns of each suite; columns without a suite follow those before them."""
+def _columns_by_suite(table: Table) -> list[list[int]]:
+    """Return the indices of the columns of each suite; a column without a suite goes with the one before it."""
     blocks: list[list[int]] = [[]]
     for i, column in enumerate(table.columns):
         if i and column.suite not in ("", table.columns[i - 1].suite):
@@ -225,7 +234,7 @@ def _tabular(
     resize: bool,
     with_notes: bool,
 ) -> dict[str, Any]:
-    """Return the values of a ``tabular`` in the template; rows without a score in the columns are left out."""
+    """Return the values of a ``tabular`` in the template; in a split leaderboard, rows without a score are left out."""
     rows = list(range(len(table.rows)))
     if table.layout == "leaderboard" and len(columns) < len(table.columns):
         rows = [i for i in rows if any(table.rows[i].scores[column] for column in columns)]
@@ -242,7 +251,7 @@ def _tabular(
         reason = ""
     else:
         layout = fitting_layout(cells, n_lines, columns_of_page, with_notes)
-        reason = _reason(layout, usual_width, n_lines)
+        reason = _comment_on_layout(layout, usual_width, n_lines)
     return {
         "types": types,
         "head": head,
@@ -255,7 +264,7 @@ def _tabular(
 
 
 def _environment(layout: Layout, types: str) -> dict[str, str]:
-    """Return the beginning and the end of a ``tabular``, which is stretched where its notes need a longer line."""
+    """Return the beginning and the end of a ``tabular``; it is stretched to ``layout.share`` of the line, if set."""
     if layout.share:
         width = rf"{{{layout.share:g}\linewidth}}"
         begin = rf"\begin{{tabular*}}{width}{{@{{\extracolsep{{\fill}}}}{types}}}"
@@ -266,7 +275,7 @@ def _environment(layout: Layout, types: str) -> dict[str, str]:
 def _cells_by_column(
     table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
 ) -> list[list[Cell]]:
-    """Return the texts of each column of labels and of scores, from which widths are estimated."""
+    """Return the cells of each column of labels and of scores, from which widths are estimated."""
     corner, *labels = table.labels()
     cells_by_column = []
     for part in range(len(corner)):
@@ -294,12 +303,19 @@ def _unformatted_cell(score: Score | None, rank: int, show: Callable[[float], st
     return Cell(text, interval, bold=rank == 1)
 
 
-def _reason(layout: Layout, width: float, n_lines: int) -> str:
-    """Return a comment on why a table is not a usual float in the usual size; empty where it is one."""
+def _comment_on_layout(layout: Layout, width: float, n_lines: int) -> str:
+    """Return a comment that says why a table is not a usual float in the usual size; empty if it is one.
+
+    Args:
+        layout: how the table is set.
+        width: its width in the usual size, in points.
+        n_lines: number of its lines.
+    """
     usual = SIZES[0]
     if layout.size == usual and layout.float_name == "table" and not layout.scaled:
         return ""
     if layout.float_name == "table*":
+        # The table is set over both columns since it did not fit into one.
         line = COLUMN_LINE
         noun = "a column"
     else:
@@ -320,18 +336,10 @@ def _reason(layout: Layout, width: float, n_lines: int) -> str:
     return rf"In \small it is {' and '.join(reasons)}, so it is set {', '.join(ways)}"
 
 
-def _count_fitting_notes(tabular: dict[str, Any], notes: Sequence[str], standalone: bool) -> int:
-    """Return the number of notes that fit below a table."""
-    layout = tabular["layout"]
-    if standalone:
-        layout = replace(layout, line=WIDE_LINE)
-    return notes_that_fit(notes, layout, tabular["height"])
-
-
-def _packages(tabulars: Sequence[dict[str, Any]], notes: bool) -> str:
-    """Return the names of the LaTeX packages that tables need."""
+def _packages(tabulars: Sequence[dict[str, Any]], has_notes: bool) -> str:
+    """Return the names of the LaTeX packages that tables need, joined by commas."""
     packages = ["booktabs"]
-    if notes:
+    if has_notes:
         packages.append("threeparttable")
     if any(tabular["layout"].scaled for tabular in tabulars):
         packages.append("graphicx")
@@ -339,14 +347,16 @@ def _packages(tabulars: Sequence[dict[str, Any]], notes: bool) -> str:
 
 
 def ended(text: str) -> str:
-    """Add a full stop to text that has no mark at its end."""
+    """Add a full stop to text without a mark at its end; empty text stays empty."""
     text = text.strip()
-    return text if not text or text.endswith((".", "!", "?", ":")) else f"{text}."
+    if not text or text.endswith((".", "!", "?", ":")):
+        return text
+    return f"{text}."
 
 
 def _head(table: Table, columns: Sequence[int]) -> list[str]:
     """Return the lines of the heading, with suites above their columns where there are several."""
-    corner = [at_start(escape_latex(part)) for part in table.labels()[0]]
+    corner = [protect_start(escape_latex(part)) for part in table.labels()[0]]
     members = [table.columns[i] for i in columns]
     titles = [latex_heading(column.title) for column in members]
     line_of_titles = " & ".join([*corner, *titles]) + r" \\"
@@ -374,7 +384,7 @@ def latex_heading(title: str) -> str:
 
 
 def _heading_lines(title: str) -> list[str]:
-    return wrap(title, _HEADING, break_long_words=False, break_on_hyphens=False)
+    return wrap(title, _HEADING_WIDTH, break_long_words=False, break_on_hyphens=False)
 
 
 def _body(
@@ -388,11 +398,11 @@ def _body(
     lines = []
     previous = None
     for i in rows:
-        # The row that begins a block may be left out.
+        # The row that begins a block may not be among ``rows``.
         if previous is not None and any(previous < start <= i for start in starts):
             lines.append(rule)
         first, *others = map(escape_latex, labels[i])
-        cells = [at_start(first), *others]
+        cells = [protect_start(first), *others]
         for column in columns:
             cells.append(_cell(table.rows[i].scores[column], ranks[i][column], show))
         lines.append(" & ".join(cells) + r" \\")
@@ -404,7 +414,8 @@ def _cell(score: Score | None, rank: int, show: Callable[[float], str]) -> str:
     """Return a score in LaTeX: bold or underlined by its rank, with dagger and interval."""
     text = with_deviation(score, show)
     is_number = text.strip("+-.0123456789± ≠") == ""
-    if is_number:  # "-" is a minus sign, not a hyphen
+    if is_number:
+        # "-" is a minus sign, not a hyphen.
         text = text.replace("-", "−")
     tex = escape_latex(text).replace(r" $\neq$", r"\,$\neq$")
     tex = _RANK_MARKS[rank].format(tex)
@@ -417,7 +428,7 @@ def _cell(score: Score | None, rank: int, show: Callable[[float], str]) -> str:
 
 
 def breakable(text: str) -> str:
-    """Escape text in which long words may break: after a mark, very long ones anywhere."""
+    """Escape text, and let long words break after marks; a word with a long part without marks breaks anywhere."""
     return " ".join(map(_breakable_word, text.split()))
 
 

@@ -165,7 +165,7 @@ def sentences(table: Table, show: Show = number) -> list[Line]:
 
 
 def signed(gain: Verdict | Unseen, show: Show) -> str:
-    """Return a difference and its interval, if it has one: ``+.067 [.053, .082]``; ``undefined`` without a difference."""
+    """Return a difference and its interval, if any: ``+.067 [.053, .082]``; ``undefined`` without a difference."""
     if gain.difference is None:
         return "undefined"
     text = show(gain.difference)
@@ -199,7 +199,7 @@ def _with_tests(p: float | None, corrected: float | None, n_tests: int) -> str:
 
 
 def clause_on_overlap(unseen: Unseen | None, show: Show = number) -> str:
-    """Return a clause on the unseen items: ``; without overlap +.009 [-.006, .023], p = .21``; empty without overlap."""
+    """Return a clause on unseen items: ``; without overlap +.009 [-.006, .023], p = .21``; empty without overlap."""
     if unseen is None:
         return ""
     if unseen.p is None:

@@ -24,8 +24,8 @@ def corrected_for_choice(
     range test for correlated scores (Tukey 1953): it holds for all pairs of rows at once.
 
     Args:
-        p_values: of the differences, two-sided; undefined ones stay ``None``.
-        covariance: of the scores of all rows, the best one included, shape (k, k).
+        p_values: two-sided p-values of the differences; undefined ones stay ``None``.
+        covariance: covariance of the scores of all rows, the best one included, shape (k, k).
     """
     from scipy.stats import norm
 
@@ -43,7 +43,7 @@ def corrected_for_choice(
 
 
 def _largest_differences(covariance: FloatArray) -> FloatArray:
-    """Simulate the largest difference of any two rows, in standard errors, shape (draws,)."""
+    """Simulate scores; return the largest difference of two rows in each draw, in standard errors, shape (draws,)."""
     rng = np.random.default_rng(0)
     n_rows = len(covariance)
     scores = rng.multivariate_normal(np.zeros(n_rows), covariance, DRAWS, method="eigh")
@@ -52,7 +52,7 @@ def _largest_differences(covariance: FloatArray) -> FloatArray:
     for row in range(n_rows - 1):
         others = np.arange(row + 1, n_rows)
         variances_of_difference = variances[row] + variances[others] - 2 * covariance[row, others]
-        # Rows with the same predictions differ by rounding alone: leave such pairs out.
+        # Leave out pairs of rows with the same predictions, which differ only by rounding.
         tolerances = _ROUNDING * np.maximum(variances[row], variances[others])
         differ = ~(variances_of_difference <= tolerances)
         others = others[differ]

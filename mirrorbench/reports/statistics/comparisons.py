@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from mirrorbench.reports.statistics.dependence import Dependence
-from mirrorbench.reports.statistics.equality import SCORES, Basis
+from mirrorbench.reports.statistics.equality import SIMULATED_SCORES, Basis
 from mirrorbench.reports.statistics.estimates import (
     UNDEFINED,
     Answers,
@@ -29,10 +29,10 @@ from mirrorbench.reports.statistics.items import (
     MEAN,
     FloatArray,
     ItemScores,
-    common,
-    named_alike,
+    common_items,
     score_on,
     variance_over_clusterings,
+    with_same_ids,
 )
 from mirrorbench.reports.table import Unseen
 
@@ -43,9 +43,9 @@ RowKey = Hashable
 Seeds = Mapping[int, ItemScores]
 """The items of each seed of an encoder on a task."""
 _DIGITS = 9
-"""Digits of differences of items; differences below them are rounding."""
+"""Digits to which differences of items are rounded; smaller differences are due to rounding."""
 _FEWEST_GROUPS = 2
-"""Fewest groups of items from which a variance can be estimated."""
+"""The least number of groups of items from which a variance can be estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class SeedMean:
     """A score over seeds.
 
     Attributes:
-        mean: over seeds, and over tasks if there are several.
+        mean: mean over seeds, and over tasks if there are several.
         sd: sample standard deviation over seeds; ``None`` for one seed, and if the seeds of several tasks differ.
         seeds: number of seeds, the smallest of several tasks.
     """
@@ -68,11 +68,11 @@ class Comparison:
     """The difference of two encoders on the items of a task that both have, or on average over several tasks.
 
     Attributes:
-        n: number of these items, over all tasks.
+        n: number of the items that both encoders have, over all tasks.
         left_out: number of items that only one of the encoders has.
         first: the first encoder's score on the common items.
-        second: the second encoder's score on them.
-        estimate: of the difference, first minus second.
+        second: the second encoder's score on these items.
+        estimate: estimate of the difference, first minus second.
     """
 
     n: int
@@ -83,7 +83,7 @@ class Comparison:
 
     @property
     def difference(self) -> float:
-        """First minus second."""
+        """The first score minus the second."""
         return self.estimate.value
 
     @property
@@ -121,22 +121,21 @@ class _TaskScore(NamedTuple):
 
 
 class _Mean(NamedTuple):
-    """A row's mean over tasks, each of which is a mean over seeds."""
+    """A row's mean over tasks; the score on each task is a mean over seeds."""
 
     score: SeedMean
     influences: list[FloatArray]
     """The influence of each item on the mean, an array for each task."""
     seed_variances: list[Variance]
-    """The variances of the mean over seeds and over random clusterings; empty without either."""
+    """The parts of the mean's variance that are due to seeds and to random clusterings; empty without either."""
 
 
-class _Unseen(NamedTuple):
-    """Rows without the items that were seen in tuning."""
+class _UnseenComparisons(NamedTuple):
+    """Comparisons of rows without the items that were seen in tuning."""
 
     seeds: dict[tuple[RowKey, str], Seeds]
-    """The remaining items of each seed, by row and task. Rows are added when they are needed."""
+    """The remaining items of each seed, by row and task; ``comparisons`` reads them. Rows are added when needed."""
     comparisons: Comparisons
-    """Comparisons of these rows."""
 
 
 class Comparisons:
@@ -149,23 +148,24 @@ class Comparisons:
         self._scores: dict[tuple[RowKey, str, tuple[str, ...]], _TaskScore] = {}
         self._compared: dict[tuple[RowKey, RowKey, tuple[str, ...]], Comparison] = {}
         self._dependence: dict[tuple[tuple[Hashable, ...], ...], Dependence] = {}
-        self._unseen: dict[tuple[tuple[str, frozenset[str]], ...], _Unseen] = {}
+        self._unseen: dict[tuple[tuple[str, frozenset[str]], ...], _UnseenComparisons] = {}
 
     def known(self, row: RowKey, tasks: Sequence[str]) -> bool:
         """Test whether the row has items on all of the tasks."""
         return all(self._seeds.get((row, task)) for task in tasks)
 
     def items(self, row: RowKey, task: str) -> Iterable[ItemScores]:
-        """Return the items of each seed of a row on a task."""
+        """Return the items of each seed of a row on a task; none if the row has none."""
         return self._seeds.get((row, task), {}).values()
 
     def estimate(self, row: RowKey, tasks: Sequence[str]) -> PointEstimate:
         """Estimate a row's mean over tasks and its standard error.
 
         The error is computed from the influences of the items (``Dependence.variance``), and from the variance over
-        seeds if there are several. The interval of shares and areas stays between 0 and 1.
+        seeds if there are several. The interval of shares and areas stays between 0 and 1. The estimate is
+        ``UNDEFINED`` if the mean or its interval is.
         """
-        seeds_by_task = [common([self._seeds[row, task]])[0] for task in tasks]
+        seeds_by_task = [common_items([self._seeds[row, task]])[0] for task in tasks]
         mean = self._mean(row, tasks, seeds_by_task)
         if isnan(mean.score.mean):
             return UNDEFINED
@@ -173,10 +173,12 @@ class Comparisons:
         dependence = self._dependence_of_tasks(tasks, items_by_task)
         labels = None
         if len(tasks) == 1 and items_by_task[0][0].measure == "auc":
-            labels = _labels(items_by_task[0][0], dependence.design_effect(mean.influences))
+            labels = _effective_labels(
+                items_by_task[0][0], dependence.design_effect(mean.influences)
+            )
         parts = (dependence.variance_with_df(mean.influences), *mean.seed_variances)
         groups = min(_groups_behind(items[0], dependence.groups) for items in items_by_task)
-        scale = _scale(items_by_task)
+        scale = _scale_of_mean(items_by_task)
         estimate = PointEstimate(mean.score.mean, parts, groups, scale=scale, labels=labels)
         return estimate if estimate.interval() else UNDEFINED
 
@@ -196,18 +198,18 @@ class Comparisons:
         aligned = self._align(row, over, tasks)
         first = self._mean(row, tasks, aligned.first)
         second = self._mean(over, tasks, aligned.second)
-        # Rounding makes 0 of the difference of vectors that differ in their last bits only.
+        # Rounded, so that vectors that differ only in their last bits have a difference of 0.
         difference = round(first.score.mean - second.score.mean, 10)
         if isnan(difference):
             return Comparison(aligned.n, aligned.left_out, first.score, second.score, UNDEFINED)
         dependence = self._dependence_of_tasks(tasks, aligned.items)
-        variance = dependence.variance_with_df(differences(first.influences, second.influences))
+        variance = dependence.variance_with_df(_subtracted(first.influences, second.influences))
         parts = (variance, *first.seed_variances, *second.seed_variances)
         estimate = PointEstimate(difference, parts, dependence.groups)
         are_answers = all(items.hits for items_of_task in aligned.items for items in items_of_task)
         if are_answers and (estimate.error > 0 or dependence.groups >= _FEWEST_GROUPS):
-            disagreements = map(disagreement_of, aligned.first, aligned.second)
-            answers = answers_of(estimate, statistics.fmean(disagreements))
+            disagreements = map(_disagreement, aligned.first, aligned.second)
+            answers = _equivalent_answers(estimate, statistics.fmean(disagreements))
             estimate = replace(estimate, answers=answers)
         return Comparison(aligned.n, aligned.left_out, first.score, second.score, estimate)
 
@@ -217,8 +219,8 @@ class Comparisons:
         n = 0
         n_of_either = 0
         for task in tasks:
-            pair = named_alike([self._seeds[row, task], self._seeds[over, task]])
-            first_seeds, second_seeds = common(pair)
+            pair = with_same_ids([self._seeds[row, task], self._seeds[over, task]])
+            first_seeds, second_seeds = common_items(pair)
             first.append(first_seeds)
             second.append(second_seeds)
             n += len(next(iter(first_seeds.values())).ids)
@@ -228,7 +230,7 @@ class Comparisons:
         return _Aligned(first, second, n, n_of_either - n)
 
     def basis(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Basis:
-        """Describe the items behind the difference of two rows, for a test of their equality.
+        """Return what a test of the equality of two rows needs to know of the items behind their difference.
 
         The rows must have items in common.
         """
@@ -237,7 +239,7 @@ class Comparisons:
         second = self._mean(over, tasks, aligned.second)
         dependence = self._dependence_of_tasks(tasks, aligned.items)
         all_items = [items for items_of_task in aligned.items for items in items_of_task]
-        if not all(items.measure in SCORES for items in all_items):
+        if not all(items.measure in SIMULATED_SCORES for items in all_items):
             return Basis(
                 groups=dependence.groups,
                 differing=1.0,
@@ -246,24 +248,24 @@ class Comparisons:
                 effect=inf,
                 simulated=False,
             )
-        # 1 for each item on which the rows differ, 0 for the others. Differences below the digits are rounding.
+        # 1 for each item on which the rows differ, 0 for the others.
         differs = []
         for first_seeds, second_seeds in zip(aligned.first, aligned.second, strict=True):
-            difference = difference_of(_with_ranks(first_seeds), _with_ranks(second_seeds))
+            difference = _value_differences(_with_ranks(first_seeds), _with_ranks(second_seeds))
             differs.append(np.sign(difference.round(_DIGITS)))
-        # One task, one seed of either row, and items of equal weight.
+        # Whether there is one task, one seed of either row, and equal weights of all items.
         single_pair = len(all_items) == 2 and all(items.weights is None for items in all_items)
         independent_answers = (
             single_pair and dependence.are_independent and all(items.hits for items in all_items)
         )
         differing = float(np.mean(dependence.by_unit(differs) > 0))
-        influences = differences(first.influences, second.influences)
+        influences = _subtracted(first.influences, second.influences)
         return Basis(
             groups=dependence.groups,
             differing=differing,
             effective_items=dependence.effective_items(influences),
             independent_answers=independent_answers,
-            effect=largest_effect(all_items) if single_pair else inf,
+            effect=_largest_effect(all_items) if single_pair else inf,
             simulated=True,
         )
 
@@ -274,13 +276,14 @@ class Comparisons:
         tasks count as one; items that share texts are treated as independent. A row with other items than the first row
         is treated as independent of all others.
         """
+        # Rows with other items than the first row keep their own variance only.
         covariance = np.diag([self.estimate(row, tasks).error ** 2 for row in rows])
-        same_items = [
+        indices = [
             index for index, row in enumerate(rows) if self._has_same_items(row, rows[0], tasks)
         ]
-        rows_with_same_items = [rows[index] for index in same_items]
+        rows_with_same_items = [rows[index] for index in indices]
         block = self._covariance_on_same_items(rows_with_same_items, tasks)
-        covariance[np.ix_(same_items, same_items)] = block
+        covariance[np.ix_(indices, indices)] = block
         return np.nan_to_num(covariance)
 
     def _has_same_items(self, row: RowKey, other: RowKey, tasks: Sequence[str]) -> bool:
@@ -294,7 +297,7 @@ class Comparisons:
         aligned: list[list[dict[int, ItemScores]]] = []
         for task in tasks:
             seeds_of_rows = [self._seeds[row, task] for row in rows]
-            aligned.append(common(named_alike(seeds_of_rows)))
+            aligned.append(common_items(with_same_ids(seeds_of_rows)))
         items_by_task = [_items_of(rows_on_task) for rows_on_task in aligned]
         dependence = self._dependence_of_tasks(tasks, items_by_task)
         influences_by_unit: list[FloatArray] = []
@@ -318,7 +321,7 @@ class Comparisons:
         n = 0
         n_seen = 0
         for task in tasks:
-            pair = named_alike([self._seeds[row, task], self._seeds[over, task]])
+            pair = with_same_ids([self._seeds[row, task], self._seeds[over, task]])
             seeds[row, task], seeds[over, task] = pair
             all_items = _items_of(pair)
             seen[task] = set().union(*(items.seen for items in all_items))
@@ -329,7 +332,7 @@ class Comparisons:
         if n_seen == 0:
             return None
         share = n_seen / n
-        comparisons = self._without(seen, seeds)
+        comparisons = self._comparisons_without(seen, seeds)
         for side in (row, over):
             for task in tasks:
                 if not all(items.ids for items in comparisons.items(side, task)):
@@ -339,7 +342,7 @@ class Comparisons:
             return Unseen(share)
         return Unseen(share, estimate.value, estimate.interval(), estimate.p)
 
-    def _without(
+    def _comparisons_without(
         self, seen: Mapping[str, set[str]], seeds: Mapping[tuple[RowKey, str], Seeds]
     ) -> Comparisons:
         """Return comparisons of rows without the items that were seen on each task.
@@ -349,7 +352,9 @@ class Comparisons:
         key = tuple((task, frozenset(ids)) for task, ids in seen.items())
         if key not in self._unseen:
             unseen_seeds: dict[tuple[RowKey, str], Seeds] = {}
-            self._unseen[key] = _Unseen(unseen_seeds, Comparisons(unseen_seeds, self._plugins))
+            self._unseen[key] = _UnseenComparisons(
+                unseen_seeds, Comparisons(unseen_seeds, self._plugins)
+            )
         unseen = self._unseen[key]
         for (row, task), row_seeds in seeds.items():
             if (row, task) not in unseen.seeds:
@@ -415,8 +420,8 @@ class Comparisons:
     def _dependence_of_tasks(
         self, tasks: Sequence[str], items_by_task: Sequence[Sequence[ItemScores]]
     ) -> Dependence:
-        """Return the dependence between the items of tasks, of which any encoder's items tell."""
-        representatives = [_best_described(items) for items in items_by_task]
+        """Return the dependence between the items of tasks, which is the same for all encoders."""
+        representatives = [_most_complete(items) for items in items_by_task]
         key = tuple(
             (task, items.ids, items.shared is None, items.content is None)
             for task, items in zip(tasks, representatives, strict=True)
@@ -429,7 +434,7 @@ class Comparisons:
 def _variances_over_clusterings(seeds_by_task: Sequence[Seeds]) -> list[Variance]:
     """Return the variances of a mean over tasks that are due to random clusterings.
 
-    Only tasks with one seed have one: of several seeds, the variance over seeds has that over clusterings in it.
+    Only tasks with a single seed have one: the variance over several seeds includes that over clusterings.
     """
     variances: list[Variance] = []
     for seeds in seeds_by_task:
@@ -443,15 +448,18 @@ def _variances_over_clusterings(seeds_by_task: Sequence[Seeds]) -> list[Variance
     return variances
 
 
-def _labels(items: ItemScores, design_effect: float) -> Labels:
-    """Return how many independent items of either label the items of an area under the ROC curve are worth."""
+def _effective_labels(items: ItemScores, design_effect: float) -> Labels:
+    """Return how many independent items of either label the items behind an area under the ROC curve are worth."""
     positive = float(np.sum(items.gold == 1))
     negative = len(items.ids) - positive
     return Labels(positive / design_effect, negative / design_effect)
 
 
-def _scale(items_by_task: Sequence[Sequence[ItemScores]]) -> Scale:
-    """Return the scale of a mean over tasks; ``items_by_task`` holds the items of all seeds."""
+def _scale_of_mean(items_by_task: Sequence[Sequence[ItemScores]]) -> Scale:
+    """Return the scale of a mean over tasks, from the items of all seeds on each task.
+
+    Return ``share`` if all scores are shares of right answers, ``area`` if all are such shares or areas.
+    """
     are_shares = True
     for items in items_by_task:
         is_share = all(seed_items.hits for seed_items in items)
@@ -463,7 +471,10 @@ def _scale(items_by_task: Sequence[Sequence[ItemScores]]) -> Scale:
 
 
 def _groups_behind(items: ItemScores, groups: float) -> float:
-    """Return the number of item groups that decide whether a score is 0 or 1: of an area those of the rarer label."""
+    """Return the number of item groups that decide whether a score is 0 or 1.
+
+    For the area under the ROC curve, these are the groups of the rarer label; for average precision, the positive ones.
+    """
     positive_share = float(np.mean(items.gold == 1))
     if items.measure == "auc":
         return groups * min(positive_share, 1 - positive_share)
@@ -472,7 +483,7 @@ def _groups_behind(items: ItemScores, groups: float) -> float:
     return groups
 
 
-def largest_effect(items: Sequence[ItemScores]) -> float:
+def _largest_effect(items: Sequence[ItemScores]) -> float:
     """Return the largest difference of two scores, divided by the share of items that differ; infinite if unknown.
 
     It is 1 for means of values between 0 and 1. Spearman's correlation changes by at most six times the share of items.
@@ -490,7 +501,7 @@ def largest_effect(items: Sequence[ItemScores]) -> float:
 
 
 def _with_ranks(seeds: Seeds) -> Seeds:
-    """Replace the values of items by their ranks, on which all scores but means depend."""
+    """Replace the values of items by their ranks, as all scores but means depend on ranks alone."""
     from scipy.stats import rankdata
 
     ranked: dict[int, ItemScores] = {}
@@ -501,26 +512,26 @@ def _with_ranks(seeds: Seeds) -> Seeds:
     return ranked
 
 
-def differences(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> list[FloatArray]:
-    """Return the first arrays less the second ones."""
+def _subtracted(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> list[FloatArray]:
+    """Subtract the second array of each pair from the first."""
     return [a - b for a, b in zip(first, second, strict=True)]
 
 
-def difference_of(first: Seeds, second: Seeds) -> FloatArray:
-    """Return how far the values of two encoders differ, each the mean over its seeds, shape (items,)."""
+def _value_differences(first: Seeds, second: Seeds) -> FloatArray:
+    """Return the absolute differences of two encoders' values, each averaged over its seeds, shape (items,)."""
     first_values = np.mean([items.values for items in first.values()], axis=0)
     second_values = np.mean([items.values for items in second.values()], axis=0)
     difference: FloatArray = np.abs(first_values - second_values)
     return difference
 
 
-def disagreement_of(first: Seeds, second: Seeds) -> float:
-    """Return the mean over items of how far the answers of two encoders differ, each the mean over its seeds."""
+def _disagreement(first: Seeds, second: Seeds) -> float:
+    """Return the weighted mean of ``_value_differences``: the share of items that only one of two encoders answers."""
     items = next(iter(first.values()))
-    return float(difference_of(first, second) @ items.shares)
+    return float(_value_differences(first, second) @ items.shares)
 
 
-def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
+def _equivalent_answers(difference: PointEstimate, disagreement: float) -> Answers:
     """Return answers to independent questions that have the same difference, error and disagreement.
 
     If a share q of n independent questions is answered by only one of two encoders, and the difference of their shares
@@ -528,7 +539,7 @@ def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
     seed are themselves such questions. Without an error, as for identical answers, n is the number of groups of items.
 
     Args:
-        difference: of two shares of right answers.
+        difference: the difference of two shares of right answers.
         disagreement: the share of items that only one of the encoders answers.
     """
     d = difference.value
@@ -543,8 +554,8 @@ def answers_of(difference: PointEstimate, disagreement: float) -> Answers:
     return Answers(wins, losses, n)
 
 
-def _best_described(items: Sequence[ItemScores]) -> ItemScores:
-    """Return the items of which most is stored: their contents, and what they share."""
+def _most_complete(items: Sequence[ItemScores]) -> ItemScores:
+    """Return the items of the seed for which most is stored: their contents first, then what they share."""
     return max(
         items,
         key=lambda seed_items: (seed_items.content is not None, seed_items.shared is not None),

@@ -19,7 +19,12 @@ from mirrorbench.reports.statistics.influence import (
     mean_squares_by_sample,
 )
 from mirrorbench.reports.statistics.items import FloatArray, ItemScores
-from mirrorbench.reports.statistics.sharing import SharedTexts, joined, membership, with_loners
+from mirrorbench.reports.statistics.sharing import (
+    SharedTexts,
+    membership,
+    side_by_side,
+    with_private_texts,
+)
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -40,8 +45,8 @@ class Dependence:
     Equal items are one *unit*, in one task or in several: the influences of a unit's items are added. Two units that
     share a text are *neighbours*; every unit is a neighbour of itself. Units that are not neighbours are independent.
 
-    The *influence* of an item says how its weight changes the score. Methods take an array of influences for each task,
-    in the order of ``tasks``.
+    The *influence* of an item says how a change of its weight changes the score. Methods take an array of influences
+    for each task, in the order of ``tasks``.
 
     Args:
         tasks: the items of each task.
@@ -55,9 +60,11 @@ class Dependence:
             membership(units, items.shared, self._n_units)
             for units, items in zip(self._units, tasks, strict=True)
         ]
-        self._shared = SharedTexts(with_loners(joined(texts_by_task), np.arange(self._n_units)))
+        self._shared = SharedTexts(
+            with_private_texts(side_by_side(texts_by_task), np.arange(self._n_units))
+        )
         self._group_corrections = [
-            _correction_for_groups(units, texts)
+            _group_correction(units, texts)
             for units, texts in zip(self._units, texts_by_task, strict=True)
         ]
 
@@ -147,7 +154,7 @@ class Dependence:
 
 
 def _effective_number(values: FloatArray) -> float:
-    """Return how many values of equal size have the same second and fourth moments; 0 if all values are 0."""
+    """Return Kish's effective number (Σ d²)² / Σ d⁴ of values d; 0 if all values are 0."""
     squares = values**2
     fourth_moment = float(squares @ squares)
     if not fourth_moment > 0:
@@ -169,12 +176,12 @@ def units_of(tasks: Sequence[ItemScores]) -> list[NDArray[np.intp]]:
             rows_without_contents.update(items.rows)
     if rows_without_contents:
         rows = np.concatenate([items.rows or items.units or items.ids for items in tasks])
-        units = _joined_by_row(units, rows, rows_without_contents)
+        units = _with_joined_units(units, rows, rows_without_contents)
     ends = np.cumsum([len(items.ids) for items in tasks])[:-1]
     return np.split(units, ends)
 
 
-def _joined_by_row(
+def _with_joined_units(
     units: NDArray[np.intp], rows: NDArray[np.str_], joining_rows: set[str]
 ) -> NDArray[np.intp]:
     """Join the units of items that have one of the ``joining_rows`` in common, and number all units anew."""
@@ -183,7 +190,7 @@ def _joined_by_row(
 
     _, row_numbers = np.unique(rows, return_inverse=True)
     joins = np.isin(rows, list(joining_rows))
-    # A graph of units, followed by rows: every item that joins links its unit with its row.
+    # The nodes of a graph are the units, then the rows: every item that joins links its unit with its row.
     n_units = int(units.max()) + 1
     n_nodes = n_units + len(row_numbers)
     links = (units[joins], n_units + row_numbers[joins])
@@ -193,15 +200,16 @@ def _joined_by_row(
     return joined_units
 
 
-def _correction_for_groups(units: NDArray[np.intp], texts: csr_array) -> float:
+def _group_correction(units: NDArray[np.intp], texts: csr_array) -> float:
     """Return the factor of a task's influences that corrects their variance for the number of groups.
 
-    Influences sum to 0 over n units, which takes pairs / n² of their variance, if ``pairs`` ordered pairs of units are
-    neighbours: a G-th for G equal groups. ``corrected_for_sample_size`` has corrected for an n-th of it already.
+    The influences of n units sum to 0, which makes their variance too small by a share of pairs / n², if ``pairs``
+    ordered pairs of units are neighbours: a G-th for G equal groups. ``corrected_for_sample_size`` has already
+    corrected for an n-th.
     """
     distinct = np.unique(units)
     n = len(distinct)
-    pairs = SharedTexts(with_loners(texts, distinct)).n_neighbours
+    pairs = SharedTexts(with_private_texts(texts, distinct)).n_neighbours
     if not pairs < n**2:
         return 1.0
     return sqrt((n - 1) * n / (n**2 - pairs))

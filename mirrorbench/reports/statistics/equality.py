@@ -15,12 +15,12 @@ from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.reports.statistics.estimates import PointEstimate
 from mirrorbench.reports.table import Equality
 
-FEWEST = 20
+FEWEST_EFFECTIVE_ITEMS = 20
 """Fewest effective items on which a difference must rest, in each task (``Basis.effective_items``)."""
-MANY = 300
-"""Fewest independent items from which equality can follow if the encoders differ on none of them."""
-SCORES = frozenset({"mean", "spearman", "auc", "ap"})
-"""Scores for which simulations confirm the tests."""
+FEWEST_IDENTICAL_ITEMS = 300
+"""Fewest independent items from which equality can follow if the encoders do not differ on any of them."""
+SIMULATED_SCORES = frozenset({"mean", "spearman", "auc", "ap"})
+"""Scores for which simulations (``benchmarks/calibration.py``) confirm the tests."""
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class Basis:
     """The items behind the difference of two encoders.
 
     Attributes:
-        groups: number of independent groups of items; that of the items if all are independent.
+        groups: number of independent groups of items; the number of items if all are independent.
         differing: share of the items on which the encoders differ.
         effective_items: number of independent items of equal influence that would vary as the items do; the smallest of
             several tasks (``Dependence.effective_items``).
-        independent_answers: whether all are right or wrong answers of one seed to independent items of one task.
+        independent_answers: whether the values are right or wrong answers of one seed to independent items of one task.
         effect: largest difference of two scores, divided by the share of items that differ; infinite if unknown, as
             with several tasks or seeds.
-        simulated: whether the scores are among ``SCORES``.
+        simulated: whether the scores are among ``SIMULATED_SCORES``.
     """
 
     groups: float
@@ -71,37 +71,39 @@ def equality_within(estimate: PointEstimate, basis: Basis, margin: float) -> Equ
     is smaller. The p-value is ``None``, with the reason, if the score was not simulated or the items do not suffice.
 
     Args:
-        estimate: of the difference.
-        basis: the items behind it.
-        margin: above 0, in the unit of the score.
+        estimate: the estimate of the difference.
+        basis: the items behind the difference.
+        margin: the margin, above 0, in the unit of the score.
     """
     if not basis.simulated:
         return Equality(margin, why_not="is not tested for this score")
     n = round(basis.groups)
-    if basis.differing == 0 and n < MANY:
-        why_not = f"these items cannot say: no item differs, of fewer than {MANY}"
+    if basis.differing == 0 and n < FEWEST_IDENTICAL_ITEMS:
+        why_not = f"these items cannot say: no item differs, of fewer than {FEWEST_IDENTICAL_ITEMS}"
         return Equality(margin, why_not=why_not)
     p = None
     if basis.independent_answers and basis.differing > 0:
         p = estimate.p_within(margin, estimate.df)
-    elif basis.effective_items >= FEWEST:
-        # The error of a difference that rests on few items is itself known from no more than these.
+    elif basis.effective_items >= FEWEST_EFFECTIVE_ITEMS:
+        # The error of a difference that rests on few items is itself estimated from only these items.
         df = min(estimate.df, basis.effective_items - 1)
         p = estimate.p_within(margin, df)
     p_of_bound = _p_of_bound(basis, n, margin)
     if p_of_bound < 1 - LEVEL:
         p = p_of_bound if p is None else min(p, p_of_bound)
     if p is None:
-        return Equality(margin, why_not=_too_few_items(basis))
+        return Equality(margin, why_not=_reason_against_test(basis))
     return Equality(margin, p)
 
 
-def _too_few_items(basis: Basis) -> str:
+def _reason_against_test(basis: Basis) -> str:
     if basis.differing == 0:
         return "these items cannot say: it rests on items of which none differs"
     n = round(basis.effective_items)
     noun = "item" if n == 1 else "items"
-    return f"these items cannot say: it rests on about {n} {noun}, fewer than {FEWEST}"
+    return (
+        f"these items cannot say: it rests on about {n} {noun}, fewer than {FEWEST_EFFECTIVE_ITEMS}"
+    )
 
 
 def _p_of_bound(basis: Basis, n: int, margin: float) -> float:

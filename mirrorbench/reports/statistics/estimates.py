@@ -18,6 +18,7 @@ Interval = tuple[float, float]
 Variance = tuple[float, float]
 """A variance and its degrees of freedom."""
 Scale = Literal["plain", "share", "area"]
+"""Which interval a score has, as in ``PointEstimate.scale``."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class PointEstimate:
     """A score, or the difference of two.
 
     Attributes:
-        value: in the metric's unit.
+        value: the score or difference, in the metric's unit.
         parts: independent parts of its variance, each with its degrees of freedom: first over items, then over the
             seeds of each encoder with several.
         groups: number of independent groups of items, which gives the degrees of freedom if there is no variance.
@@ -77,17 +78,17 @@ class PointEstimate:
     def df(self) -> float:
         """Degrees of freedom of the standard error, by Satterthwaite's approximation (1946) for a sum of variances.
 
-        If seeds vary more than items, they are at most those of the seeds alone, since the approximation has too many
-        for few seeds. Without any variance they are one less than the number of groups.
+        If seeds vary more than items, there are at most as many as for the seeds alone, since the approximation gives
+        too many for few seeds. Without any variance there is one less than groups, but at least 1.
         """
         if isnan(self.error):
             return nan
         if self.error == 0:
             return max(1.0, self.groups - 1)
-        (of_items, _), *of_seeds = self.parts
-        df = _satterthwaite(self.parts)
-        if sum(variance for variance, _ in of_seeds) > of_items:
-            df = min(df, _satterthwaite(of_seeds))
+        (item_variance, _), *seed_parts = self.parts
+        df = _satterthwaite_df(self.parts)
+        if sum(variance for variance, _ in seed_parts) > item_variance:
+            df = min(df, _satterthwaite_df(seed_parts))
         return df
 
     @property
@@ -113,7 +114,7 @@ class PointEstimate:
         if and only if the interval at that level lies between the margins. ``None`` if undefined.
 
         Args:
-            margin: above 0.
+            margin: the margin, above 0.
             df: degrees of freedom of the tests.
         """
         from scipy.stats import t
@@ -133,9 +134,9 @@ class PointEstimate:
     def interval(self, level: float = LEVEL) -> Interval | None:
         """Return the confidence interval; ``None`` if undefined.
 
-        The interval of a difference contains 0 if ``p`` is above ``1 - level``.
-        It is Tango's interval (1998) for ``answers``, Wilson's (1927) for a share, an interval on the logit scale for
-        an area, and otherwise that of a t test.
+        The interval of a difference contains 0 if ``p`` is above ``1 - level``. It is Tango's interval (1998) for
+        ``answers``, Wilson's (1927) for a share, an interval on the logit scale for an area, and otherwise that of a t
+        test.
         """
         from scipy.stats import t
 
@@ -143,7 +144,7 @@ class PointEstimate:
             answers = self.answers
             return score_interval(answers.wins, answers.losses, answers.n, level, self.df)
         if self.scale != "plain" and self.value in (0, 1):
-            return self._bound(level)
+            return self._interval_of_extreme_score(level)
         if self.scale == "area":
             return self._interval_of_area(level)
         if self.value == self.error == 0:
@@ -154,20 +155,20 @@ class PointEstimate:
             if self.error > 0:
                 # The number of independent items that would have this standard error.
                 n = self.value * (1 - self.value) / self.error**2
-            return _wilson(self.value, n, quantile)
+            return _wilson_interval(self.value, n, quantile)
         if not self.error > 0:
             return None
         half_width = self.error * quantile
         return self.value - half_width, self.value + half_width
 
-    def _bound(self, level: float) -> Interval | None:
+    def _interval_of_extreme_score(self, level: float) -> Interval | None:
         """Return the interval of a score of exactly 0 or 1: from there to the other end of Wilson's interval."""
         from scipy.stats import t
 
         if self.groups < 2:
             return None
         quantile = float(t.ppf((1 + level) / 2, self.df))
-        low, high = _wilson(self.value, self.groups, quantile)
+        low, high = _wilson_interval(self.value, self.groups, quantile)
         return (0.0, high) if self.value == 0 else (low, 1.0)
 
     def _interval_of_area(self, level: float) -> Interval | None:
@@ -194,13 +195,13 @@ class PointEstimate:
         return lowest, highest
 
 
-def _satterthwaite(parts: Sequence[Variance]) -> float:
+def _satterthwaite_df(parts: Sequence[Variance]) -> float:
     """Approximate the degrees of freedom of a sum of independent variances (Satterthwaite 1946)."""
     total = sum(variance for variance, _ in parts)
     return total**2 / sum(variance**2 / df for variance, df in parts)
 
 
-def _wilson(share: float, n: float, quantile: float) -> Interval:
+def _wilson_interval(share: float, n: float, quantile: float) -> Interval:
     """Return Wilson's interval (1927) of a share of n independent items."""
     centre = (share + quantile**2 / (2 * n)) / (1 + quantile**2 / n)
     variance = share * (1 - share) / n + quantile**2 / (4 * n**2)
@@ -211,8 +212,9 @@ def _wilson(share: float, n: float, quantile: float) -> Interval:
 def area_interval(area: float, labels: Labels, quantile: float) -> Interval:
     """Return Newcombe's interval (2006, method 5) of an area under the ROC curve.
 
-    It holds all areas that are at most ``quantile`` standard errors away. The error of each is not estimated from the
-    items: it follows from the area itself and the numbers of items of either label (Hanley and McNeil 1982).
+    It contains all areas that are at most ``quantile`` standard errors away. The standard error of an area is not
+    estimated from the items: it follows from the area and the numbers of items of either label (Hanley and McNeil
+    1982).
     """
     from scipy.optimize import brentq
 
@@ -238,7 +240,7 @@ def holm(p_values: Sequence[float | None]) -> list[float | None]:
     defined = [index for index, p in enumerate(p_values) if p is not None]
     p = np.array([p_values[index] for index in defined], np.float64)
     order = np.argsort(p, kind="stable")
-    # The smallest p-value is multiplied by their number, the next one by one less, and none falls below the previous.
+    # The smallest of n p-values is multiplied by n, the next one by n - 1, and so on; none falls below the one before.
     factors = np.arange(len(p), 0, -1)
     in_order = np.minimum(1.0, np.maximum.accumulate(p[order] * factors))
     corrected: list[float | None] = [None] * len(p_values)

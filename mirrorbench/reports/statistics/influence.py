@@ -25,7 +25,7 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     """Return the influence of each item on the score of all, shape (n,).
 
     Means, correlations and the area under the ROC curve have exact derivatives. For other scores, items or groups of
-    items are left out (``influence_of_leaving_out``); the influence is NaN where the score is undefined without them.
+    items are left out (``influence_of_leaving_out``); the influence is NaN if the score is undefined without them.
     """
     if items.statistic == MEAN:
         return (items.values - items.mean) * items.shares
@@ -33,7 +33,8 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
     if derivative:
         return derivative(items.values, items.gold)
     groups = items.groups
-    if items.statistic == "cosine_ap" and groups.max() + 1 == len(items.ids):
+    each_item_is_a_group = groups.max() + 1 == len(items.ids)
+    if items.statistic == "cosine_ap" and each_item_is_a_group:
         return _on_average_precision(items.values, items.gold)
     if items.statistic == CLUSTERS:
         scores_without = without_groups(items.values, items.gold, groups)
@@ -43,7 +44,7 @@ def influence(items: ItemScores, plugins: Plugins) -> FloatArray:
 
 
 def _on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> FloatArray:
-    """Influences on Pearson's correlation; without ``centred`` on the cosine of the two vectors."""
+    """Return influences on Pearson's correlation; without ``centred``, on the cosine of the two vectors."""
     x = values
     y = gold
     if centred:
@@ -53,7 +54,7 @@ def _on_pearson(values: FloatArray, gold: FloatArray, centred: bool = True) -> F
 
 
 def _on_spearman(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on Spearman's correlation: of each item itself, and of its effect on the ranks of all others."""
+    """Return influences on Spearman's correlation, those through the ranks of all other items included."""
     from scipy.stats import rankdata
 
     centre = (len(values) + 1) / 2
@@ -76,8 +77,8 @@ def _on_correlation(
         x: shape (n,).
         y: shape (n,).
         xy: derivative of x·y with respect to the weight of each item, shape (n,).
-        xx: the same of x·x.
-        yy: the same of y·y.
+        xx: derivative of x·x, shape (n,).
+        yy: derivative of y·y, shape (n,).
     """
     sum_xx = x @ x
     sum_yy = y @ y
@@ -87,7 +88,7 @@ def _on_correlation(
 
 
 def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
-    """Return for each item the sum of ``amounts`` over items of higher value, less that over items of lower value."""
+    """Return for each item the sum of ``amounts`` over items of higher value less the sum over items of lower value."""
     _, level = np.unique(values, return_inverse=True)
     sums = np.bincount(level, amounts)
     up_to = np.cumsum(sums)
@@ -96,7 +97,7 @@ def _above_less_below(values: FloatArray, amounts: FloatArray) -> FloatArray:
 
 
 def _on_auc(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on the area under the ROC curve, by DeLong's method (1988).
+    """Return influences on the area under the ROC curve, by DeLong's method (1988).
 
     The influence of an item is its deviation from the mean of its label, in the share of items of the other label that
     are ranked on the right side of it; ties count half.
@@ -156,14 +157,15 @@ def _from_scores_without(scores_without: FloatArray, groups: NDArray[np.intp]) -
 
 
 def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Influences on average precision by leaving out single items, in time that grows with their number.
+    """Return influences on average precision by leaving out single items.
 
-    Equal to ``influence_of_leaving_out``. Average precision is the sum over levels, from the highest value down, of the
-    right items of a level times the precision of all items down to it, divided by the number of right items.
+    The result is that of ``influence_of_leaving_out``, in time that grows with the number of items, not its square.
+    Average precision is the sum over levels, from the highest value down, of the right items of a level times the
+    precision of all items down to it, divided by the number of right items.
     """
     level = np.unique(-values, return_inverse=True)[1]
     right = (gold == 1).astype(np.float64)
-    # Of each level, and of all levels down to it.
+    # Numbers of items: of each level, and of all levels down to it.
     right_at = np.bincount(level, right)
     right_down_to = np.cumsum(right_at)
     n_down_to = np.cumsum(np.bincount(level))
@@ -177,10 +179,10 @@ def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
 
     precision = right_at * right_down_to / n_down_to
     higher = precision.sum() - from_level_down(precision)
-    # Without a wrong item there is one item less down to its own level, and down to each lower one.
+    # Without a wrong item, there is one item less down to its own level, and down to each lower one.
     lower = from_level_down(right_at * right_down_to / n_down_to_less_one)
     without_wrong = (higher + lower) / n_right
-    # Without a right item there is also one right item less: among those down to each of these levels, and in its own.
+    # Without a right item, there is also one right item less: down to each of these levels, and in its own level.
     right_less_one = right_down_to - 1
     lower = from_level_down(right_at * right_less_one / n_down_to_less_one)
     lower = lower - (right_less_one / n_down_to_less_one)[level]
@@ -201,7 +203,7 @@ def corrected_for_sample_size(items: ItemScores, influences: FloatArray) -> Floa
     """Scale influences so that the sum of their squares estimates the variance of a score without bias.
 
     The influences of a sample of n independent items sum to 0, which makes their squares too small by a factor of
-    (n - 1) / n. NaN for the only item of a sample.
+    (n - 1) / n. The result is NaN for the only item of a sample.
     """
     samples = _sample_of_each_item(items)
     sizes = np.bincount(samples)[samples]

@@ -39,7 +39,7 @@ class ItemScores:
 
     Attributes:
         statistic: (weighted) ``mean`` of the values, or the name of a metric of values and gold.
-        ids: unique identifiers.
+        ids: unique identifiers of the items.
         values: shape (n,); for ``v_measure`` the cluster of each item in each clustering, shape (n, clusterings).
         gold: shape (n,); zeros for a mean.
         overlap: overlap of each item with the tuning corpus (``mirrorbench.data.corpora``), shape (n,); ``None``
@@ -48,8 +48,8 @@ class ItemScores:
         units: names of the items that are the same for equal items of all tasks; empty if they are the ids.
         rows: names of the items by file and row, by which items without ``content`` are found to be equal.
         content: numbers of the contents of the items, shape (n,); ``None`` if unknown.
-        weights: of the items in the mean, shape (n,); ``None`` for equal ones.
-        score: of all items, if it was computed already.
+        weights: weights of the items in the mean, shape (n,); ``None`` if they are equal.
+        score: the score of all items, if it was computed already.
     """
 
     statistic: str
@@ -66,7 +66,7 @@ class ItemScores:
 
     @property
     def measure(self) -> str:
-        """The statistic without the prefix ``cosine_`` of MTEB's names."""
+        """The statistic, without the prefix ``cosine_`` of names in MTEB."""
         return self.statistic.removeprefix("cosine_")
 
     @property
@@ -109,7 +109,7 @@ class ItemScores:
 
         Items with the same shared text are a group, if no item shares more than one; otherwise each item is one.
         """
-        # Negative codes are unique to an item.
+        # An item without a shared text has a negative code of its own.
         codes = -1 - np.arange(len(self.ids))
         if self.shared is not None and self.shared.shape[1] == 1:
             shared = self.shared[:, 0]
@@ -120,20 +120,20 @@ class ItemScores:
         """Return some of the items, without their score.
 
         Args:
-            keep: a mask of the items, or their numbers in the order wanted.
+            keep: a mask of the items, or the numbers of some items, in the order of the result.
         """
         # An empty sequence would become an array of floats, which cannot index.
         dtype = None if len(keep) else np.int64
         numbers = np.arange(len(self.ids))[np.asarray(keep, dtype=dtype)]
-        ids = _names_at(numbers, self.ids)
-        units = _names_at(numbers, self.units or self.ids)
+        ids = _selected_names(numbers, self.ids)
+        units = _selected_names(numbers, self.units or self.ids)
         rows: tuple[str, ...] = ()
         if self.rows:
-            rows = _names_at(numbers, self.rows)
-        overlap = _values_at(numbers, self.overlap)
-        shared = _values_at(numbers, self.shared)
-        content = _values_at(numbers, self.content)
-        weights = _values_at(numbers, self.weights)
+            rows = _selected_names(numbers, self.rows)
+        overlap = _selected_values(numbers, self.overlap)
+        shared = _selected_values(numbers, self.shared)
+        content = _selected_values(numbers, self.content)
+        weights = _selected_values(numbers, self.weights)
         return replace(
             self,
             ids=ids,
@@ -150,14 +150,14 @@ class ItemScores:
 
     def without(self, ids: Collection[str]) -> ItemScores:
         """Return the items whose ids are not among ``ids``."""
-        return self.only([number for number, item in enumerate(self.ids) if item not in ids])
+        return self.only([number for number, id_ in enumerate(self.ids) if id_ not in ids])
 
 
-def _names_at(numbers: NDArray[np.intp], names: Sequence[str]) -> tuple[str, ...]:
+def _selected_names(numbers: NDArray[np.intp], names: Sequence[str]) -> tuple[str, ...]:
     return tuple(names[number] for number in numbers)
 
 
-def _values_at(
+def _selected_values(
     numbers: NDArray[np.intp], values: NDArray[_Scalar] | None
 ) -> NDArray[_Scalar] | None:
     return None if values is None else values[numbers]
@@ -190,7 +190,11 @@ def item_scores(
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
-    """Return the items of a stored main score; ``None`` if its predictions do not reproduce the score."""
+    """Return the items of a stored main score; ``None`` if its predictions do not reproduce the score.
+
+    Raises:
+        DataFormatError: the predictions cannot be read.
+    """
     return item_scores(entry.result, entry.predictions(), plugins)
 
 
@@ -200,17 +204,17 @@ def _with_units(items: ItemScores, result: Result, identifies: str) -> ItemScore
     Args:
         items: the items.
         result: their result.
-        identifies: what the ids name in several tasks, as in the task's card. If it is empty, items are equal if their
-            contents are. Results of earlier versions have no contents: their items are equal if they are in the same
-            row of the same files.
+        identifies: what the ids identify across tasks, as in the task's card. If it is empty, items are equal if their
+            contents are equal. Results of earlier versions have no contents: their items are equal if they are in the
+            same row of the same files.
     """
     if identifies:
         # 203/12 and 203/21 are two parts of 203.
-        units = tuple(f"{identifies} {item.partition('/')[0]}" for item in items.ids)
+        units = tuple(f"{identifies} {id_.partition('/')[0]}" for id_ in items.ids)
         return replace(items, units=units)
     files = result.data.get("files")
     source = checksum(json.dumps(files, sort_keys=True)) if files else result.task
-    rows = tuple(f"{source} {item}" for item in items.ids)
+    rows = tuple(f"{source} {id_}" for id_ in items.ids)
     if items.content is None:
         return replace(items, units=rows, rows=rows)
     contents = tuple(str(content) for content in items.content.tolist())
@@ -232,16 +236,16 @@ def score_on(items: ItemScores, plugins: Plugins) -> float:
 def _items_of_metric(
     metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins
 ) -> ItemScores | None:
-    """Return the items of a metric; ``None`` if predictions do not hold what it is computed from."""
+    """Return the items of a metric; ``None`` for an unknown metric, or if the predictions lack what it needs."""
     split, _, metric_of_split = metric.rpartition("_")
     if split in ("train", "dev", "test") and "splits" in arrays:
         in_split = arrays["splits"] == split
         if metric_of_split == "accuracy":
             # The threshold was chosen on another split, so the stored decisions are used.
             answers = arrays["predictions"] == arrays["gold"]
-            return _all_items(arrays, MEAN, answers).only(in_split)
+            return _items_with_values(arrays, MEAN, answers).only(in_split)
         if metric_of_split in plugins.metrics:
-            return _all_items(arrays, metric_of_split, arrays["scores"]).only(in_split)
+            return _items_with_values(arrays, metric_of_split, arrays["scores"]).only(in_split)
         return None
     rank_metric = re.fullmatch(r"(?P<nn>nn_)?(?:accuracy@(?P<k>\d+)|mrr)", metric)
     if rank_metric:
@@ -256,25 +260,25 @@ def _items_of_metric(
     if metric == CLUSTERS:
         if "clusters" not in arrays:
             return None
-        return _all_items(arrays, CLUSTERS, arrays["clusters"])
+        return _items_with_values(arrays, CLUSTERS, arrays["clusters"])
     statistic = metric.removeprefix("subtask1_")
     if statistic not in plugins.metrics:
         return None
     if plugins.metrics[statistic] is mean:
         return _items_of_mean(arrays, arrays["scores"])
-    return _all_items(arrays, statistic, arrays["scores"])
+    return _items_with_values(arrays, statistic, arrays["scores"])
 
 
 def _items_of_mean(arrays: Mapping[str, NDArray[Any]], values: NDArray[Any]) -> ItemScores:
-    """Return items whose mean is the score; each fold has equal weight."""
-    items = _all_items(arrays, MEAN, values)
+    """Return items whose mean is the score; if there are folds, each of them has the same weight."""
+    items = _items_with_values(arrays, MEAN, values)
     if "fold" not in arrays:
         return items
     _, fold, sizes = np.unique(arrays["fold"], return_inverse=True, return_counts=True)
     return replace(items, weights=1 / sizes[fold])
 
 
-def _all_items(
+def _items_with_values(
     arrays: Mapping[str, NDArray[Any]], statistic: str, values: NDArray[Any]
 ) -> ItemScores:
     ids = tuple(map(str, arrays["ids"].tolist()))
@@ -304,21 +308,21 @@ def variance_over_clusterings(items: ItemScores) -> tuple[float, float] | None:
     return float(scores.var(ddof=1)) / len(scores), len(scores) - 1.0
 
 
-def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemScores]]:
-    """Return the items that all seeds of all encoders have, in one order.
+def common_items(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemScores]]:
+    """Return the items that all seeds of all encoders have, in the same order for all.
 
     Args:
         encoders: the items of each seed, for each encoder.
 
     Raises:
-        DataFormatError: statistics or gold differ.
+        DataFormatError: the statistics or the gold of the items differ.
     """
     aligned = [dict(seeds) for seeds in encoders]
     all_items = [items for seeds in aligned for items in seeds.values()]
     ids = all_items[0].ids
     if any(items.ids != ids for items in all_items):
         common_ids = set(ids).intersection(*(items.ids for items in all_items))
-        order = [item for item in ids if item in common_ids]
+        order = [id_ for id_ in ids if id_ in common_ids]
         for aligned_seeds in aligned:
             for seed, items in aligned_seeds.items():
                 aligned_seeds[seed] = _in_order(items, order)
@@ -333,17 +337,17 @@ def common(encoders: Sequence[Mapping[int, ItemScores]]) -> list[dict[int, ItemS
 
 
 def _in_order(items: ItemScores, ids: Sequence[str]) -> ItemScores:
-    numbers = {item: number for number, item in enumerate(items.ids)}
-    return items.only([numbers[item] for item in ids])
+    numbers = {id_: number for number, id_ in enumerate(items.ids)}
+    return items.only([numbers[id_] for id_ in ids])
 
 
-def named_alike(
+def with_same_ids(
     encoders: Sequence[Mapping[int, ItemScores]],
 ) -> Sequence[Mapping[int, ItemScores]]:
-    """Return the items of encoders under the same ids, also if only some of their ids are hidden.
+    """Return the items of encoders with the same ids for the same items, even if some results have hidden ids.
 
-    Results that were stored with MIRRORBENCH_NO_TEXTS have digests in place of ids (``hidden_id``). An id that another
-    result has as a digest is replaced by it.
+    Results that were stored with MIRRORBENCH_NO_TEXTS have digests instead of ids (``hidden_id``). If any result has
+    the digest of an id, the id is replaced by the digest in all results.
 
     Args:
         encoders: the items of each seed, for each encoder.
@@ -353,17 +357,17 @@ def named_alike(
         return encoders
     all_ids = set().union(*distinct)
     digests: dict[str, str] = {}
-    for item in all_ids:
-        digest = hidden_id(item)
+    for id_ in all_ids:
+        digest = hidden_id(id_)
         if digest in all_ids:
-            digests[item] = digest
+            digests[id_] = digest
     if not digests:
         return encoders
     renamed: list[dict[int, ItemScores]] = []
     for seeds in encoders:
         renamed_seeds: dict[int, ItemScores] = {}
         for seed, items in seeds.items():
-            ids = tuple(digests.get(item, item) for item in items.ids)
+            ids = tuple(digests.get(id_, id_) for id_ in items.ids)
             renamed_seeds[seed] = replace(items, ids=ids)
         renamed.append(renamed_seeds)
     return renamed

@@ -13,8 +13,8 @@ from mirrorbench.reports.statistics.items import FloatArray
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_PAIRS = 10_000_000
-"""Largest number of pairs of neighbours in memory at once; such pairs are listed for items with many texts only."""
+_MOST_PAIRS = 10_000_000
+"""Largest number of pairs of neighbours in memory at once; only pairs of items with many texts are listed."""
 
 
 class SharedTexts:
@@ -43,11 +43,11 @@ class SharedTexts:
         both_texts = np.sort(both_texts, axis=1).astype(np.int64)
         codes = both_texts[:, 0] * texts.shape[1] + both_texts[:, 1]
         self._text_pairs = np.unique(codes, return_inverse=True)[1]
-        # Blocks of many-text items whose neighbours fit into memory. Neighbours with several common texts are counted
-        # once for each, so that blocks are rather too small.
+        # Blocks of many-text items whose neighbours fit into memory. Neighbours with several texts in common are
+        # counted several times here, so blocks are rather too small than too large.
         items_per_text = np.diff(self._by_text.indptr)
         n_listed = np.cumsum(texts[self._many_text_items] @ items_per_text)
-        ends = np.flatnonzero(np.diff(n_listed // _PAIRS)) + 1
+        ends = np.flatnonzero(np.diff(n_listed // _MOST_PAIRS)) + 1
         self._blocks = np.split(self._many_text_items, ends)
         # A single block is listed once; several are listed again for each sum.
         self._single_block = None
@@ -95,7 +95,7 @@ class SharedTexts:
 
 
 def membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int) -> csr_array:
-    """Return which of n units has which shared text, shape (n, texts).
+    """Return which of n units has which shared text, as ones in an array of shape (n, texts).
 
     Args:
         units: the unit of each item.
@@ -111,18 +111,19 @@ def membership(units: NDArray[np.intp], shared: NDArray[np.int32] | None, n: int
     return csr_array((np.ones(len(items)), positions), (n, n_texts))
 
 
-def with_loners(texts: csr_array, units: NDArray[np.intp]) -> csr_array:
-    """Return the texts, and one more for each of the units without any, so that all are neighbours of themselves."""
+def with_private_texts(texts: csr_array, units: NDArray[np.intp]) -> csr_array:
+    """Return the texts, and one more for each of the ``units`` without any, so that it is a neighbour of itself."""
     from scipy.sparse import csr_array, hstack
 
-    loners = np.setdiff1d(units, texts.nonzero()[0])
-    positions = (loners, np.arange(len(loners)))
-    own_texts = csr_array((np.ones(len(loners)), positions), (texts.shape[0], len(loners)))
-    return hstack([texts, own_texts], "csr")
+    without_texts = np.setdiff1d(units, texts.nonzero()[0])
+    n_added = len(without_texts)
+    positions = (without_texts, np.arange(n_added))
+    private_texts = csr_array((np.ones(n_added), positions), (texts.shape[0], n_added))
+    return hstack([texts, private_texts], "csr")
 
 
-def joined(parts: Sequence[csr_array]) -> csr_array:
-    """Return the texts of several tasks side by side, for the same units; texts of two tasks are never the same."""
+def side_by_side(parts: Sequence[csr_array]) -> csr_array:
+    """Join the texts of several tasks for the same units; texts of two tasks are never the same."""
     from scipy.sparse import hstack
 
     return hstack(parts, "csr")

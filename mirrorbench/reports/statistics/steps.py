@@ -1,4 +1,4 @@
-"""Steps of a leaderboard: which row is compared with which other one, in each column."""
+"""Steps of a leaderboard: which row is compared with which other row, in each column."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mirrorbench.runs.ladder import POOLING_KEYS
 from mirrorbench.storage.results import Result
 
 _NO_STEPS = {*POOLING_KEYS, "path", "model", "language"}
-"""Settings that are no step: they read the same model in another way, or name another model."""
+"""Settings that do not make a step: they read the same model in another way, or name another model."""
 
 Readout = tuple[str, str]
 """Pooling and layers of a row on a task."""
@@ -31,17 +31,17 @@ class _Pair(NamedTuple):
     column: int
 
 
-def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
+def row_below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> EncoderSpec | None:
     """Return the row that ``spec`` is one step above: the row of the same backbone that differs least from it.
 
     Prefer the row of the same method and readout whose settings are a subset of ``spec``'s; of several, the one with
-    most settings. Otherwise choose an untuned row that has no settings but its readout. Of these prefer, in this order,
-    the readout of ``spec``, its pooling, mean pooling, pooling of the target word, and the layers that ``spec`` names;
-    of several take the first by name.
+    most settings. Otherwise choose an untuned row that has no settings but its readout. Of several untuned rows prefer,
+    in this order, one with the readout of ``spec``, with its pooling, with mean pooling, with pooling of the target
+    word, and with the layers that ``spec`` names; of equals the first by name.
 
     Args:
         spec: the encoder.
-        readouts: readouts of the rows that have a score on the task, ``spec`` among them, in the table's order.
+        readouts: readouts of the rows that have a score on the task, in the table's order; ``spec`` is among them.
 
     Returns:
         The row; ``None`` if ``spec`` is itself untuned, or if there is no such row.
@@ -73,10 +73,11 @@ def below(spec: EncoderSpec, readouts: Mapping[EncoderSpec, Readout]) -> Encoder
 
 
 def _only_adds(spec: EncoderSpec, row: EncoderSpec) -> bool:
-    """Test whether ``spec`` has all settings of ``row``, and at least one more that makes a step."""
-    added = set(spec.params) - set(row.params)
-    n_more = len(spec.params) - len(row.params)
-    return n_more > 0 and len(added) == n_more and not dict(added).keys() & _NO_STEPS
+    """Test whether ``spec`` has all settings of ``row`` and more, all of which make a step."""
+    settings = set(spec.params)
+    settings_of_row = set(row.params)
+    added = settings - settings_of_row
+    return settings_of_row < settings and not dict(added).keys() & _NO_STEPS
 
 
 def find_steps(table: Table, results: Sequence[Result]) -> list[Verdict]:
@@ -138,7 +139,7 @@ def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, in
             indices[spec] = index
             readouts[spec] = (str(encoder.get("pooling", "")), str(encoder.get("layers", "")))
         for spec, index in indices.items():
-            over = below(spec, readouts)
+            over = row_below(spec, readouts)
             if over:
                 steps[index] = indices[over]
     return steps
@@ -147,7 +148,10 @@ def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, in
 def _steps_in_average(
     table: Table, column: int, steps_on_tasks: Sequence[Mapping[int, int]]
 ) -> dict[int, int]:
-    """Return the steps that are the same on each task of an average, of rows that have the average."""
+    """Return the steps that are the same on every task of an average, if both rows have the average.
+
+    Like ``steps_on_tasks``, by index of the row: the index of the row below.
+    """
     scored = _scored_rows(table, column)
     first, *others = steps_on_tasks
     steps: dict[int, int] = {}
@@ -164,7 +168,10 @@ def _scored_rows(table: Table, column: int) -> dict[int, Row]:
 
 
 def _best_pairs(table: Table) -> dict[_Pair, int]:
-    """Return the best tuned and the best untuned row of each backbone in each column, with the number of such pairs."""
+    """Return the best tuned and the best untuned row of each backbone in each column.
+
+    The value of each pair is the number of pairs that it is chosen from.
+    """
     columns = range(len(table.columns))
     rows_by_backbone: dict[tuple[str, str, str], set[int]] = {}
     for column in columns:
@@ -202,7 +209,7 @@ def with_caveats(verdict: Verdict, tasks: Sequence[Sequence[Sequence[Result]]]) 
     """Return a verdict with the reasons against a test, and whether it is on one or two tuned models only.
 
     Args:
-        verdict: not tested yet.
+        verdict: a verdict that is not tested yet.
         tasks: for each task, the results of the seeds of either row.
     """
     reasons: dict[str, None] = {}

@@ -40,14 +40,15 @@ def tested(
     """Return a verdict with the numbers of the comparison of two rows over tasks; p is not corrected yet.
 
     The interval is corrected for the verdict's ``n_tests`` (Bonferroni): for best rows, the pairs that they are chosen
-    from. Equality is tested if the verdict has a margin for it. A verdict with a reason against its test is unchanged.
+    from. Equality is tested if the verdict has a margin for it. A verdict with a reason against its test is returned
+    unchanged; without a p-value, the verdict gets such a reason.
 
     Args:
-        verdict: not tested yet.
-        comparisons: of the rows.
+        verdict: a verdict that is not tested yet.
+        comparisons: the comparisons of the table's rows.
         row: the row that the verdict is on.
         over: the row that it is compared with.
-        tasks: of the verdict's column.
+        tasks: the tasks of the verdict's column.
     """
     if verdict.why_not:
         return verdict
@@ -80,6 +81,7 @@ def tested(
 
 
 def _finite(value: float) -> float | None:
+    """Return a number, or ``None`` for NaN and infinity."""
     return value if isfinite(value) else None
 
 
@@ -97,43 +99,45 @@ def with_corrections(verdicts: Sequence[Verdict], families: Sequence[Hashable]) 
     members: dict[Hashable, list[int]] = {}
     for index, (verdict, family) in enumerate(zip(verdicts, families, strict=True)):
         if verdict.best:
-            corrected[index] = _corrected_by_bonferroni(verdict)
+            corrected[index] = _with_bonferroni_correction(verdict)
         else:
             members.setdefault(family, []).append(index)
     for indices in members.values():
-        corrected_members = _corrected_by_holm([verdicts[index] for index in indices])
+        corrected_members = _with_holm_correction([verdicts[index] for index in indices])
         for index, verdict in zip(indices, corrected_members, strict=True):
             corrected[index] = verdict
     return corrected
 
 
-def _corrected_by_bonferroni(verdict: Verdict) -> Verdict:
+def _with_bonferroni_correction(verdict: Verdict) -> Verdict:
     n_tests = verdict.n_tests
-    p = _times(verdict.p, n_tests)
-    p_of_equality = _times(_p_of_equality(verdict), n_tests)
+    p = _multiplied(verdict.p, n_tests)
+    p_of_equality = _multiplied(_p_of_equality_to_correct(verdict), n_tests)
     return _with_corrected_p(verdict, p, n_tests, p_of_equality, n_tests)
 
 
-def _times(p: float | None, n_tests: int) -> float | None:
+def _multiplied(p: float | None, n_tests: int) -> float | None:
     return None if p is None else min(1.0, p * n_tests)
 
 
-def _corrected_by_holm(verdicts: Sequence[Verdict]) -> list[Verdict]:
+def _with_holm_correction(verdicts: Sequence[Verdict]) -> list[Verdict]:
     """Correct the verdicts of a family; their differences and their equalities are corrected separately."""
     p_values = [verdict.p for verdict in verdicts]
-    n_tests = sum(p is not None for p in p_values)
-    p_of_equality = [_p_of_equality(verdict) for verdict in verdicts]
-    n_equalities = sum(p is not None for p in p_of_equality)
+    n_tests = max(1, sum(p is not None for p in p_values))
+    equality_p_values = [_p_of_equality_to_correct(verdict) for verdict in verdicts]
+    n_equalities = sum(p is not None for p in equality_p_values)
     corrected = []
-    for verdict, p, equal in zip(verdicts, holm(p_values), holm(p_of_equality), strict=True):
-        corrected.append(_with_corrected_p(verdict, p, max(1, n_tests), equal, n_equalities))
+    for verdict, p, p_of_equality in zip(
+        verdicts, holm(p_values), holm(equality_p_values), strict=True
+    ):
+        corrected.append(_with_corrected_p(verdict, p, n_tests, p_of_equality, n_equalities))
     return corrected
 
 
-def _p_of_equality(verdict: Verdict) -> float | None:
-    """Return the p-value of an equality that is asked for.
+def _p_of_equality_to_correct(verdict: Verdict) -> float | None:
+    """Return the p-value of an equality as a member of its family; ``None`` if no equality is asked for.
 
-    It is 1 if the items do not suffice for a test: this depends on them, and so the equality counts as tested.
+    It is 1 if the items do not suffice for a test: that depends on the data, and so the equality counts as tested.
     """
     if verdict.equality is None:
         return None
@@ -143,7 +147,7 @@ def _p_of_equality(verdict: Verdict) -> float | None:
 def _with_corrected_p(
     verdict: Verdict, p: float | None, n_tests: int, p_of_equality: float | None, n_equalities: int
 ) -> Verdict:
-    """Return the verdict with corrected p-values of its difference and its equality, and their significance."""
+    """Return the verdict with corrected p-values of its difference and its equality, and with their significance."""
     separable = p is not None and p < 1 - LEVEL
     equality = verdict.equality
     if equality and equality.p is not None and p_of_equality is not None:
@@ -153,11 +157,11 @@ def _with_corrected_p(
 
 
 def seeds_of_rows(table: Table, items: Mapping[str, ItemScores]) -> dict[tuple[RowKey, str], Seeds]:
-    """Return the items of each seed by row and task, without the scores that lack the items of a seed.
+    """Return the items of each seed by row and task; a score that lacks the items of a seed is left out.
 
     Args:
         table: the table.
-        items: by cell id.
+        items: the items of results, by cell id.
     """
     seeds: dict[tuple[RowKey, str], Seeds] = {}
     for row in table.rows:
@@ -173,8 +177,8 @@ def seeds_of_rows(table: Table, items: Mapping[str, ItemScores]) -> dict[tuple[R
     return seeds
 
 
-class Marker:
-    """Tests of a table's scores by the items behind them; scores without items stay unmarked.
+class TableTests:
+    """Intervals, ties and verdicts of a table, from the items behind its scores; scores without items have none.
 
     Args:
         table: the table.
@@ -191,7 +195,10 @@ class Marker:
         self._plugins = plugins
 
     def with_marks(self, intervals: bool = False, ties: bool = False) -> Table:
-        """Return the table with the requested intervals and ties, and notes that explain them."""
+        """Return the table with the requested intervals and ties, and notes that explain them.
+
+        A warning names the columns with scores that cannot be marked.
+        """
         columns = self._table.columns
         tied: list[set[RowKey]] = [set() for _ in columns]
         if ties:
@@ -204,11 +211,11 @@ class Marker:
                 if score is None:
                     scores.append(None)
                     continue
-                known = self._known(row.key, column.name)
-                if row.spec and not known:
+                has_items = self._has_items(row.key, column.name)
+                if row.spec and not has_items:
                     unmarked.add(index)
                 interval = None
-                if intervals and known:
+                if intervals and has_items:
                     estimate = self._comparisons.estimate(row.key, self._tasks[column.name])
                     interval = estimate.interval()
                 scores.append(replace(score, interval=interval, tied=row.key in tied[index]))
@@ -238,11 +245,11 @@ class Marker:
     def verdicts(
         self, steps: Sequence[Verdict], families: Sequence[Hashable] | None = None
     ) -> list[Verdict]:
-        """Test steps of the table.
+        """Return the verdicts on steps, tested and corrected.
 
         Args:
-            steps: not tested yet.
-            families: of the steps, whose p-values are corrected together; by default the columns.
+            steps: verdicts that are not tested yet.
+            families: the family of each step; p-values of a family are corrected together. By default a column is one.
         """
         verdicts = []
         for step in steps:
@@ -264,7 +271,7 @@ class Marker:
         return notes_on_matching(self._comparisons, rows, titles, self._plugins)
 
     def with_item_counts(self, column: Column) -> Column:
-        """Return the column with the number of items behind its scores, and the largest share of seen ones."""
+        """Return the column with the largest number of items behind its scores, and the largest share of seen ones."""
         sizes = []
         seen_shares = []
         for row in self._table.rows:
@@ -275,11 +282,11 @@ class Marker:
             return column
         return replace(column, n_items=max(sizes), seen=max(seen_shares))
 
-    def _known(self, row: RowKey, column: str) -> bool:
+    def _has_items(self, row: RowKey, column: str) -> bool:
         return self._comparisons.known(row, self._tasks[column])
 
     def _tied(self, column: int) -> set[RowKey]:
-        """Return the rows that are not separable from the best of the column, without the best."""
+        """Return the rows that are not separable from the best of a column (its index), the best not included."""
         name = self._table.columns[column].name
         means: dict[RowKey, float] = {}
         for row in self._table.rows:
@@ -287,21 +294,21 @@ class Marker:
             if row.spec and score:
                 means[row.key] = score.mean
         best = max(means, key=means.__getitem__, default=None)
-        if best is None or not self._known(best, name):
+        if best is None or not self._has_items(best, name):
             return set()
-        others = [key for key in means if key != best and self._known(key, name)]
+        others = [key for key in means if key != best and self._has_items(key, name)]
         return tied_with_best(self._comparisons, best, others, self._tasks[name])
 
 
 def notes_on_matching(
     comparisons: Comparisons, rows: Sequence[RowKey], titles: Mapping[str, str], plugins: Plugins
 ) -> list[str]:
-    """Return a note on the tasks whose items are matched with equal ones of other tasks by file and row.
+    """Return a note on the tasks whose items are matched with those of other tasks by file and row, if there are any.
 
     Args:
-        comparisons: of the rows.
-        rows: whose scores are averaged over the tasks.
-        titles: of the tasks, by name.
+        comparisons: the comparisons of the rows.
+        rows: the rows whose scores are averaged over the tasks.
+        titles: titles of the tasks, by name.
         plugins: plugins with the tasks.
     """
     matched_by_row = []
@@ -309,7 +316,8 @@ def notes_on_matching(
         if task in plugins.tasks and plugins.tasks[task].identifies:
             continue
         contents = [items.content for row in rows for items in comparisons.items(row, task)]
-        if contents and all(content is None for content in contents):
+        contents_are_unknown = all(content is None for content in contents)
+        if contents and contents_are_unknown:
             matched_by_row.append(title)
     if not matched_by_row:
         return []
@@ -322,7 +330,7 @@ def notes_on_matching(
 def tied_with_best(
     comparisons: Comparisons, best: RowKey, others: Sequence[RowKey], tasks: Sequence[str]
 ) -> set[RowKey]:
-    """Return those of the other rows that are not separable from the best one, which was chosen by its score.
+    """Return the rows among ``others`` that are not separable from the best row, which was chosen by its score.
 
     The p-values of the differences from the best row are corrected for its choice (``corrected_for_choice``).
     """
@@ -330,7 +338,7 @@ def tied_with_best(
     for row in others:
         comparison = comparisons.compare(best, row, tasks)
         p = comparison.p
-        # A difference without any error, such as of all right and all wrong answers, is certain.
+        # A difference without any error, such as that of all right and all wrong answers, is certain.
         if p is None and comparison.difference > 0:
             p = 0.0
         p_values.append(p)
@@ -344,7 +352,7 @@ def with_verdicts(table: Table, verdicts: Sequence[Verdict]) -> Table:
     if any(verdict.p is not None for verdict in verdicts):
         notes.append(
             f"Verdicts: {LEVEL:.0%} interval of the difference over items, and over seeds where there are several; in "
-            f"brackets the number of tests that p is corrected for, and p corrected. {_what_is_corrected(verdicts)}"
+            f"brackets the number of tests that p is corrected for, and p corrected. {_sentence_on_intervals(verdicts)}"
         )
     notes += caveat_notes(verdicts)
     return replace(table, verdicts=tuple(verdicts), notes=(*table.notes, *notes))
@@ -364,7 +372,7 @@ def caveat_notes(verdicts: Sequence[Verdict]) -> list[str]:
     return notes
 
 
-def _what_is_corrected(verdicts: Sequence[Verdict]) -> str:
+def _sentence_on_intervals(verdicts: Sequence[Verdict]) -> str:
     if any(verdict.best for verdict in verdicts):
         return (
             "Intervals are not corrected for the number of tests, except those of best rows, which like their p are "

@@ -14,7 +14,7 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.equality import (
-    FEWEST,
+    FEWEST_EFFECTIVE_ITEMS,
     Basis,
     equality_within,
     requested_equality,
@@ -74,11 +74,11 @@ def test_independent_answers_are_tested_by_score_test() -> None:
 def test_effective_items_bound_degrees_of_freedom() -> None:
     few, many = (
         equality_within(ESTIMATE, replace(MANY_ITEMS, effective_items=n), 0.008).p
-        for n in (FEWEST, 400)
+        for n in (FEWEST_EFFECTIVE_ITEMS, 400)
     )
     assert few is not None
     assert many is not None
-    assert few == pytest.approx(2 * stats.t.sf(2.5, FEWEST - 1))
+    assert few == pytest.approx(2 * stats.t.sf(2.5, FEWEST_EFFECTIVE_ITEMS - 1))
     assert many < few
 
 

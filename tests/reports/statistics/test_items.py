@@ -15,7 +15,13 @@ from mirrorbench.core.errors import DataFormatError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.reports.comparable import Stored, read_stored
 from mirrorbench.reports.selection import without_overlap
-from mirrorbench.reports.statistics.items import ItemScores, common, item_scores, items_of, score_on
+from mirrorbench.reports.statistics.items import (
+    ItemScores,
+    common_items,
+    item_scores,
+    items_of,
+    score_on,
+)
 from mirrorbench.tasks.metrics import pearson, spearman, uncentred_pearson
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -135,7 +141,7 @@ def pair(ids: str, gold: list[float], kind: str = "spearman") -> ItemScores:
 
 
 def test_items_are_joined_by_id() -> None:
-    first, second = common(
+    first, second = common_items(
         [
             {0: pair("abcd", [1, 2, 3, 4])},
             {0: pair("dbxa", [4, 2, 9, 1]), 1: pair("bad", [2, 1, 4])},
@@ -151,7 +157,7 @@ def test_items_are_joined_by_id() -> None:
     assert a.gold.tolist() == b.gold.tolist() == c.gold.tolist() == [1, 2, 4]
     for other in (pair("ab", [1, 3]), pair("ab", [1, 2], "pearson")):
         with pytest.raises(DataFormatError, match="different gold"):
-            common([{0: pair("ab", [1, 2])}, {0: other}])
+            common_items([{0: pair("ab", [1, 2])}, {0: other}])
 
 
 def test_stored_results_are_read_with_their_predictions(tmp_path: Path, plugins: Plugins) -> None:

@@ -7,13 +7,13 @@ import pytest
 from scipy.sparse import csr_array
 
 from mirrorbench.reports.statistics import sharing
-from mirrorbench.reports.statistics.sharing import SharedTexts, membership, with_loners
+from mirrorbench.reports.statistics.sharing import SharedTexts, membership, with_private_texts
 
 
 @pytest.mark.parametrize("most", [1, 2, 3, 6])
 def test_products_equal_those_of_all_pairs(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Items have up to ``most`` texts; with more than two, several blocks of them."""
-    monkeypatch.setattr(sharing, "_PAIRS", 40)
+    monkeypatch.setattr(sharing, "_MOST_PAIRS", 40)
     rng = np.random.default_rng(most)
     for _ in range(40):
         n, n_texts = rng.integers(1, 30, 2)
@@ -32,7 +32,7 @@ def test_texts_of_one_unit_count_once() -> None:
     """Two items of a unit have the same text, and a third text is of no other item."""
     units = np.array([0, 0, 1, 2])
     codes = np.array([[0, -1], [0, 1], [1, -1], [-1, -1]], dtype=np.int32)
-    texts = with_loners(membership(units, codes, 3), np.arange(3))
+    texts = with_private_texts(membership(units, codes, 3), np.arange(3))
     assert SharedTexts(texts).products(np.array([1.0, 10.0, 100.0])) == [121 + 10_000]
     assert SharedTexts(membership(units, None, 3)).n_neighbours == 0
 

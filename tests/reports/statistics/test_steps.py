@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.statistics.steps import below
+from mirrorbench.reports.statistics.steps import row_below
 
 CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
 
@@ -79,5 +79,5 @@ CLS, MEAN, TUNED = "m+base:pooling=cls", "m+base:pooling=mean", "m+mirror"
 def test_nearest_simpler_row_is_chosen_for_comparison(
     spec: str, rows: dict[str, tuple[str, str]], expected: str | None
 ) -> None:
-    found = below(parse_spec(spec), {parse_spec(row): readout for row, readout in rows.items()})
+    found = row_below(parse_spec(spec), {parse_spec(row): readout for row, readout in rows.items()})
     assert found == (expected and parse_spec(expected))
