@@ -37,10 +37,10 @@ def specs_folder() -> Path:
 
 
 class Tables:
-    """The tables of all registered papers, with the methods that ``Session`` calls."""
+    """The tables of all registered papers; ``Session`` calls the methods."""
 
     def __call__(self, plugins: Plugins) -> dict[str, Layout]:
-        """Return rows and columns of each table, by name."""
+        """Return the rows and columns of each table, by its name."""
         from mirrorbench.papers.table_files import layout_of, paper_tables
 
         return {name: layout_of(table) for name, table in paper_tables(plugins).items()}
@@ -55,7 +55,7 @@ class Tables:
     def papers(
         self, workspace: Workspace, paper: str, encoder: str, protocol: str
     ) -> dict[str, Content]:
-        """Return all tables, or those of a paper, with their measured scores."""
+        """Return all tables, or those of a paper, with their measured scores, by name."""
         from mirrorbench.papers.measurement_runs import measured_tables
 
         return measured_tables(paper, encoder, protocol, workspace.plugins, workspace.results)

@@ -23,15 +23,19 @@ from mirrorbench.storage.results import Result
 
 NOISE = 2.0
 """Standard deviations over seeds that count as noise."""
-
 _ROUNDING = 1e-9
+"""Differences that exceed a limit by less than this are due to rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class PaperCell:
     """The printed and the measured value, in the task's own unit.
 
-    ``tuned``: whether the score varies by seed; ``comparable``: whether the two values may be compared.
+    Attributes:
+        printed: the printed cell.
+        measured: the measured score; ``None`` without results.
+        tuned: whether the score depends on the seed.
+        comparable: whether the two values may be compared.
     """
 
     printed: Printed
@@ -41,7 +45,7 @@ class PaperCell:
 
     @property
     def difference(self) -> float | None:
-        """Measured minus published, ``None`` where one is missing."""
+        """Measured minus published value; ``None`` if one of them is missing."""
         if self.measured is None or self.printed.value is None:
             return None
         return self.measured.mean - self.printed.value
@@ -72,7 +76,7 @@ class CellCounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class MeasuredTable:
-    """A paper's table with measured scores; ``backbone``, if given, replaces the paper's backbones."""
+    """A paper's table with measured scores; ``backbone``, if not ``None``, replaces the paper's backbones."""
 
     table: PaperTable
     cells: tuple[tuple[PaperCell, ...], ...]
@@ -82,7 +86,7 @@ class MeasuredTable:
 
     @property
     def counts(self) -> CellCounts:
-        """Numbers of cells; differences of other cells do not count."""
+        """Numbers of cells; cells that are differences of others are not counted."""
         targets = self.table.targets(self.backbone)
         measured = sum(1 for row, column in targets if self.cells[row][column].measured)
         return CellCounts(measured, len(targets))
@@ -94,7 +98,11 @@ def measured_table(
     protocol: str = "paper",
     backbone: EncoderSpec | None = None,
 ) -> MeasuredTable:
-    """Put the latest results of a protocol beside published scores; those of another ``backbone`` are not compared."""
+    """Put the latest results of a protocol beside the published scores.
+
+    A target without results of all its tasks is not measured. Notes say why others are not shown. Scores on another
+    ``backbone`` are not compared with the published ones.
+    """
     comparable = backbone is None
     targets = table.targets(backbone)
     results_of_table = _results_of(targets.values(), results, protocol)
@@ -106,11 +114,11 @@ def measured_table(
         cells.append([PaperCell(printed, comparable=comparable) for printed in printed_row])
     shown: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
-    for (r, c), target in targets.items():
-        by_task = _by_task_and_seed(target, latest)
+    for (row, column), target in targets.items():
+        by_task = _results_by_task(target, latest)
         if not all(by_task):
             continue
-        reason = _not_averageable(by_task, target)
+        reason = _reason_against_average(by_task, target)
         if reason:
             notes[reason] = None
             continue
@@ -120,19 +128,21 @@ def measured_table(
                 shown[result.cell_id] = result
                 if result.cell.get("recipe"):
                     tuned = True
-        cells[r][c] = PaperCell(table.printed[r][c], _measure(target, by_task), tuned, comparable)
+        printed = table.printed[row][column]
+        score = _measured_score(target, by_task)
+        cells[row][column] = PaperCell(printed, score, tuned, comparable)
     _fill_differences(table, cells)
     precisions = sorted({result.evaluation_precision for result in shown.values()})
     if len(precisions) > 1:
         notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
-    rows = tuple(tuple(row) for row in cells)
-    return MeasuredTable(table, rows, tuple(shown.values()), backbone, tuple(notes))
+    measured_cells = tuple(map(tuple, cells))
+    return MeasuredTable(table, measured_cells, tuple(shown.values()), backbone, tuple(notes))
 
 
 def _results_of(
     targets: Iterable[Target], results: Iterable[Result], protocol: str
 ) -> Iterator[Result]:
-    """Yield the results of a protocol on all items of the encoders and tasks of some targets."""
+    """Yield the results of some targets under a protocol; results of smoke runs are left out."""
     measurable = {(str(target.spec), task) for target in targets for task in target.tasks}
     for result in results:
         if result.protocol != protocol or result.limit:
@@ -141,8 +151,8 @@ def _results_of(
             yield result
 
 
-def _by_task_and_seed(target: Target, results: Sequence[Result]) -> list[dict[int, Result]]:
-    """Return the results of a target by seed, for each of its tasks."""
+def _results_by_task(target: Target, results: Sequence[Result]) -> list[dict[int, Result]]:
+    """Return the results by seed for each task of a target, in the order of its tasks; empty for a missing task."""
     spec = str(target.spec)
     by_task: dict[str, dict[int, Result]] = {task: {} for task in target.tasks}
     for result in results:
@@ -151,8 +161,8 @@ def _by_task_and_seed(target: Target, results: Sequence[Result]) -> list[dict[in
     return [by_task[task] for task in target.tasks]
 
 
-def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
-    """Return the reason against averaging results (missing metric, different experiments or seeds), or ""."""
+def _reason_against_average(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
+    """Return the reason against averaging results: a missing metric, different experiments or seeds; empty without one."""
     for task, seeds in zip(target.tasks, by_task, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"
@@ -167,8 +177,8 @@ def _not_averageable(by_task: Sequence[Mapping[int, Result]], target: Target) ->
     return ""
 
 
-def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score | None:
-    """Return the statistic of a cell; ``None`` for the deviation of a single seed."""
+def _measured_score(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score | None:
+    """Return the statistic of a cell; ``None`` if it is undefined, such as the deviation of a single seed."""
     score = mean_over_seeds(by_task, target.metric)
     if score is None or target.statistic == "score":
         return score
@@ -176,7 +186,7 @@ def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score |
         if score.sd is None:
             return None
         return Score(score.sd, None, score.n, score.cell_ids)
-    # The tasks share the tuning of a seed, whose seconds count once.
+    # All tasks share the tuning of a seed, so its seconds count once.
     seconds_by_seed: dict[int, float] = {}
     for seeds in by_task:
         for seed, result in seeds.items():
@@ -190,24 +200,24 @@ def _measure(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score |
 
 
 def _fill_differences(table: PaperTable, cells: list[list[PaperCell]]) -> None:
-    """Fill the columns of differences between cells that are measured."""
-    for r, row in enumerate(cells):
-        for c, cell in enumerate(row):
+    """Fill in the columns of differences, where both scores are measured."""
+    for row_index, row in enumerate(cells):
+        for column, cell in enumerate(row):
             if cell.printed.absent:
                 continue
-            difference = _difference(table, cells, r, c)
+            difference = _measured_difference(table, cells, row_index, column)
             if difference:
-                row[c] = PaperCell(cell.printed, difference, comparable=False)
+                row[column] = PaperCell(cell.printed, difference, comparable=False)
 
 
-def _difference(
+def _measured_difference(
     table: PaperTable, cells: Sequence[Sequence[PaperCell]], row: int, column: int
 ) -> Score | None:
     """Return the measured difference in a column of differences; ``None`` unless both scores are measured."""
     columns = table.difference(column)
     if columns is None:
         return None
-    # A column minus itself is a difference to another row.
+    # A column minus itself stands for a difference from another row.
     subtracted_row: int | None = row
     if columns.minuend == columns.subtrahend:
         subtracted_row = table.against(row)

@@ -31,7 +31,10 @@ def measure_table(
 ) -> Outcome:
     """Measure the cells of a table, scores and analyses, that are not stored yet.
 
-    ``analyse`` analyses some encoders and stores the results.
+    ``analyse`` is called with each analysis and its encoders; it analyses them and stores the results.
+
+    Raises:
+        UsageError: no cell of the table can be measured.
     """
     table = find_table(name, plugins)
     backbone = parse_spec(encoder) if encoder else None
@@ -64,11 +67,14 @@ def measure_table(
 def paper_requests(
     table: PaperTable, seeds: int, protocol: str = "paper", backbone: EncoderSpec | None = None
 ) -> list[Request]:
-    """Return requests for exactly the measurable cells of tasks; another ``backbone`` leaves encoder systems out."""
-    # Dictionaries to None are ordered sets.
+    """Return requests for exactly those cells of a table that are scores on tasks and can be measured.
+
+    On another ``backbone``, encoder systems are left out.
+    """
+    # A dictionary with values of None is an ordered set.
     tasks_by_spec: dict[EncoderSpec, dict[str, None]] = {}
     for target in table.targets(backbone).values():
-        if not target.analysis and _is_measured(target, backbone):
+        if not target.analysis and _should_measure(target, backbone):
             tasks = tasks_by_spec.setdefault(target.spec, {})
             tasks.update(dict.fromkeys(target.tasks))
     # Encoders with the same tasks share a request.
@@ -81,8 +87,8 @@ def paper_requests(
     ]
 
 
-def _is_measured(target: Target, backbone: EncoderSpec | None) -> bool:
-    """Return whether to measure a target; on another ``backbone``, encoder systems stay as they are."""
+def _should_measure(target: Target, backbone: EncoderSpec | None) -> bool:
+    """Test whether to measure a target; on another ``backbone``, encoder systems are not measured."""
     return backbone is None or bool(target.spec.method)
 
 
@@ -92,7 +98,7 @@ def paper_analyses(
     """Return the analyses of a table, each once, with the encoders to analyse."""
     analyses: dict[str, tuple[AskedAnalysis, dict[EncoderSpec, None]]] = {}
     for target in table.targets(backbone).values():
-        if target.analysis and _is_measured(target, backbone):
+        if target.analysis and _should_measure(target, backbone):
             _, specs = analyses.setdefault(target.analysis.task_name, (target.analysis, {}))
             specs[target.spec] = None
     return [(analysis, list(specs)) for analysis, specs in analyses.values()]

@@ -1,4 +1,4 @@
-"""Notes below a paper's table: remarks of its file, columns that cannot be measured, and how the others were."""
+"""Notes below a paper's table: remarks of its file, columns that cannot be measured, and how others were measured."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mirrorbench.papers.table_files import PaperTable
 from mirrorbench.reports.leaderboard import provenance
 
 DIFFERS = "≠"
-"""Mark of a difference that exceeds the noise of the seeds."""
+"""Mark of a difference that exceeds the noise (``PaperCell.differs``)."""
 ILLEGIBLE = "?"
 """Shown in place of a printed value that is illegible in our copies of the paper."""
 
@@ -32,7 +32,8 @@ def table_notes(content: MeasuredTable) -> list[str]:
 
 
 def _source_notes(table: PaperTable) -> list[str]:
-    labels_by_source = _grouped((row.source, row.label) for row in table.rows if row.source)
+    """Return notes on the rows that the paper does not print."""
+    labels_by_source = _group_by_first((row.source, row.label) for row in table.rows if row.source)
     return [
         f"Not ranked; the values are those of {source}: {', '.join(labels)}."
         for source, labels in labels_by_source.items()
@@ -40,7 +41,7 @@ def _source_notes(table: PaperTable) -> list[str]:
 
 
 def _unmeasurable_notes(table: PaperTable) -> list[str]:
-    titles_by_reason = _grouped(
+    titles_by_reason = _group_by_first(
         (column.unavailable, column.title) for column in table.columns if column.unavailable
     )
     return [
@@ -61,6 +62,7 @@ def _inconsistency_notes(table: PaperTable) -> list[str]:
 
 
 def _disagreement_notes(table: PaperTable) -> list[str]:
+    """Return a note for each row and each other table that prints some of its values differently."""
     remarks: dict[tuple[int, str], list[str]] = {}
     for remark in table.disagreements:
         row, column = table.cell_of(remark)
@@ -82,7 +84,7 @@ def _illegible_notes(table: PaperTable) -> list[str]:
 
 
 def _analysis_notes(table: PaperTable) -> list[str]:
-    titles_by_measure = _grouped(
+    titles_by_measure = _group_by_first(
         (f"{column.analysis.value} by mirrorbench analyze {column.analysis.name}", column.title)
         for column in table.columns
         if column.analysis
@@ -116,7 +118,7 @@ def _provenance_notes(content: MeasuredTable) -> list[str]:
     return [str(note) for note in provenance(content.results, metrics)]
 
 
-def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+def _group_by_first(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
     """Return the second elements of pairs by the first."""
     groups: dict[str, list[str]] = {}
     for key, value in pairs:

@@ -27,34 +27,34 @@ _STATISTIC_DIGITS = {"deviation": 4, "seconds": 1, "seconds an epoch": 1}
 
 
 def as_table(content: Content) -> Table:
-    """Return facts as printed, or published values with the measured ones below them."""
+    """Return a paper's table as a ``Table``: facts as printed, or published values with the measured ones below them."""
     paper = content if isinstance(content, FactTable) else content.table
     title = f"{paper.title} ({paper.where})"
     if isinstance(content, FactTable):
         columns = tuple(Column(head, head) for head in content.columns)
-        rows = [Row(row.label, "", tuple(map(_text, row.values))) for row in content.rows]
+        rows = [Row(row.label, "", tuple(map(_text_score, row.values))) for row in content.rows]
         return Table(title, columns, tuple(rows), content.notes, "facts", content.head)
     columns = tuple(
         Column(column.title, column.head, column.group) for column in content.table.columns
     )
-    rows = _rows(content)
+    rows = _table_rows(content)
     notes = tuple(table_notes(content))
     return Table(title, columns, tuple(rows), notes, "scores", "model", content.table.sweeps)
 
 
-def _text(text: str, value: float = math.nan) -> Score:
-    """Return a cell with a fixed text, ranked by ``value``."""
+def _text_score(text: str, value: float = math.nan) -> Score:
+    """Return a cell that shows a text and is ranked by ``value``; NaN: not ranked."""
     return Score(value, None, 0, text=text)
 
 
-def _rows(content: MeasuredTable) -> list[Row]:
+def _table_rows(content: MeasuredTable) -> list[Row]:
     """Return up to three rows for each row of the paper: published values, measured values, differences."""
     texts = _CellTexts(content.table)
     rows = []
-    for r, (row, cells) in enumerate(zip(content.table.rows, content.cells, strict=True)):
+    for index, (row, cells) in enumerate(zip(content.table.rows, content.cells, strict=True)):
         parts = [("published", row.label, texts.published)]
         if any(cell.measured for cell in cells):
-            parts.append(("measured", _measured_label(content, r), texts.measured))
+            parts.append(("measured", _measured_label(content, index), texts.measured))
         if content.backbone is None and any(cell.difference is not None for cell in cells):
             parts.append(("difference", "", texts.difference))
         for part, label, text_of in parts:
@@ -64,20 +64,28 @@ def _rows(content: MeasuredTable) -> list[Row]:
 
 
 class _CellTexts:
-    """The texts of a table's cells, each of a row and a column, in the scale and digits of the paper."""
+    """The texts of a table's cells, in the scale and with the digits of the paper.
+
+    Each method takes a cell, its row and the index of its column; it returns ``None`` for a missing value.
+    """
 
     def __init__(self, table: PaperTable) -> None:
         self.table = table
         self.scale = SCALES[table.scale]
-        self.digits = _digits(table)
+        self.digits = _digits_by_column(table)
 
     def published(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
+        """Return the printed text; ``ILLEGIBLE`` for a cell that is not legible."""
         printed = cell.printed
-        if printed.absent or (row.source and not printed.text):
+        if printed.absent:
             return None
-        return _text(printed.text or ILLEGIBLE, self._rank(printed.value, row, column))
+        # A row that the paper does not print has no illegible cells, only missing ones.
+        if row.source and not printed.text:
+            return None
+        return _text_score(printed.text or ILLEGIBLE, self._rank(printed.value, row, column))
 
     def measured(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
+        """Return the measured value with its deviation over seeds, if it has one."""
         score = cell.measured
         if score is None:
             return None
@@ -85,17 +93,18 @@ class _CellTexts:
         text = self._number(score.mean, column, sign)
         if score.sd is not None:
             text += f" ± {self._number(score.sd, column)}"
-        return _text(text, self._rank(score.mean, row, column))
+        return _text_score(text, self._rank(score.mean, row, column))
 
     def difference(self, cell: PaperCell, row: PaperRow, column: int) -> Score | None:
+        """Return measured minus published, marked if it exceeds the noise; empty in a column of differences."""
         if cell.measured is None or self.table.columns[column].difference:
-            return _text("")
+            return _text_score("")
         if cell.difference is None:
             return None
         text = self._number(cell.difference, column, "+")
         if cell.differs:
             text += f" {DIFFERS}"
-        return _text(text)
+        return _text_score(text)
 
     def _number(self, value: float, column: int, sign: str = "") -> str:
         """Return a value with the digits of its column, and ``sign`` before it unless it is negative."""
@@ -118,7 +127,10 @@ class _CellTexts:
 
 
 def _measured_label(content: MeasuredTable, row: int) -> str:
-    """Return the label of the encoder on another backbone, with the parameters that all columns share."""
+    """Return the label of a row's encoder on another backbone, with the parameters that all columns share.
+
+    Empty for the paper's own backbones, and if nothing is measured.
+    """
     if content.backbone is None:
         return ""
     specs = []
@@ -137,7 +149,7 @@ def _measured_label(content: MeasuredTable, row: int) -> str:
     return row_label(replace(specs[0], params=params), plugins())
 
 
-def _digits(table: PaperTable) -> list[int]:
+def _digits_by_column(table: PaperTable) -> list[int]:
     """Return the digits after the point of each column: the most common number in the column, or else in the table."""
     default = _most_common_digits(itertools.chain(*table.printed)) or _DIGITS[table.scale]
     digits = []
@@ -159,15 +171,15 @@ def _most_common_digits(cells: Iterable[Printed]) -> int | None:
 
 
 def _comma_separated(content: Content) -> str:
-    """Return CSV with a line for each cell, in full precision and the tasks' own units; facts as printed."""
+    """Return CSV with a line for each cell, in full precision and the task's own unit; facts as printed."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     if isinstance(content, FactTable):
         writer.writerow([content.head, *content.columns])
         writer.writerows([row.label, *row.values] for row in content.rows)
         return stream.getvalue()
-    cells = _cells(content)
-    writer.writerow(cells[0])
+    cells = _cell_objects(content)
+    writer.writerow(cells[0])  # the keys, which are the same for all cells
     for cell in cells:
         fields = []
         for value in cell.values():
@@ -177,7 +189,7 @@ def _comma_separated(content: Content) -> str:
 
 
 def _json(content: Content) -> str:
-    """Return JSON with a flat object for each cell, in printed order."""
+    """Return JSON with a flat object for each cell, in printed order; facts as printed."""
     document: dict[str, Any]
     if isinstance(content, FactTable):
         document = {
@@ -200,22 +212,22 @@ def _json(content: Content) -> str:
             "backbone": str(content.backbone) if content.backbone else None,
             "measured": counts.measured,
             "measurable": counts.measurable,
-            "cells": _cells(content),
+            "cells": _cell_objects(content),
             "notes": table_notes(content),
         }
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
-def _cells(content: MeasuredTable) -> list[dict[str, Any]]:
+def _cell_objects(content: MeasuredTable) -> list[dict[str, Any]]:
     """Return the columns of the CSV by name, for each cell in printed order."""
     cells = []
     for row in range(len(content.table.rows)):
         for column in range(len(content.table.columns)):
-            cells.append(_cell(content, row, column))
+            cells.append(_cell_object(content, row, column))
     return cells
 
 
-def _cell(content: MeasuredTable, row: int, column: int) -> dict[str, Any]:
+def _cell_object(content: MeasuredTable, row: int, column: int) -> dict[str, Any]:
     """Return the columns of the CSV by name for one cell."""
     table = content.table
     cell = content.cells[row][column]
@@ -249,19 +261,26 @@ def _cell(content: MeasuredTable, row: int, column: int) -> dict[str, Any]:
     return values
 
 
-_FULL: dict[str, Callable[[Content], str]] = {"csv": _comma_separated, "json": _json}
-"""Formats with every value of a cell; all others are formats of a ``Table``."""
+_CELL_FORMATS: dict[str, Callable[[Content], str]] = {"csv": _comma_separated, "json": _json}
+"""Formats with all values of each cell; all other formats show the table as a ``Table``."""
 
 
 def check_paper_format(format_: str) -> None:
-    """Raise ``UsageError`` for an unknown format of a paper's table."""
-    if format_ not in _FULL:
+    """Raise ``UnknownNameError`` for an unknown format of a paper's table."""
+    if format_ not in _CELL_FORMATS:
         plugins().renderers.entry(format_)
 
 
 def render_paper(content: Content, format_: str, notes: str = "all", **options: Any) -> str:
-    """Render a table in one of the registered formats; ``options`` are those of its renderer."""
-    if format_ in _FULL:
-        return _FULL[format_](content)
+    """Render a table in a registered format, or as CSV or JSON of every cell, which have no notes and options.
+
+    Args:
+        content: the table.
+        format_: name of the format; ``UnknownNameError`` for an unknown one.
+        notes: level of the notes, as in ``mirrorbench.reports.table.NOTES``.
+        **options: options of the renderer.
+    """
+    if format_ in _CELL_FORMATS:
+        return _CELL_FORMATS[format_](content)
     entry = plugins().renderers.entry(format_)
     return call(entry, str, entry.value.render, as_table(content).with_notes(notes), **options)

@@ -28,24 +28,27 @@ SCALES = {"fraction": 1.0, "percent": 100.0, "raw": 1.0}
 ABSENT = "-"
 """Value in a file where the paper prints nothing."""
 
-_ILLEGIBLE = "null"
+_NULL = "null"
+"""Value in a file for an illegible number, and for an encoder without a spec."""
 _NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
 _BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
 """A text in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
 _COLUMN_SOURCES = ("task", "suite", "average", "difference", "analysis")
 """Keys of which a column has exactly one."""
 
-NameOfFile = Annotated[str, msgspec.Meta(max_length=0)]
-"""Name of a table; not a key of the file, but set by ``read_paper_table``."""
+NoKey = Annotated[str, msgspec.Meta(max_length=0)]
+"""The name of a table, which ``read_paper_table`` sets: as a key of the file it could only be empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Printed:
     """A printed cell.
 
-    ``text`` is as printed, ``-`` where the paper prints nothing, empty where our copies are illegible; ``value`` is in
-    the task's own unit (0.743 for .743 and for 74.3), and ``unit`` is one unit of the last digit. A bound or a range
-    (``< 0.002``, ``10-20``) has only a text.
+    Attributes:
+        text: the text as printed; ``-`` where the paper prints nothing, empty where our copies are illegible.
+        value: the number in the task's own unit (0.743 for .743 and for 74.3); ``None`` for a bound or a range
+            (``< 0.002``, ``10-20``), and without a number.
+        unit: one unit of the last printed digit, in the same unit.
     """
 
     text: str
@@ -65,8 +68,8 @@ class _Spec(msgspec.Struct, forbid_unknown_fields=True, kw_only=True):
 class PaperColumn(_Spec):
     """A column: tasks with a metric, an average or difference of other columns (by heading), or an analysis.
 
-    ``set`` is added to each row's spec, ``backbone`` replaces the row's; ``statistic`` of the tasks' results is shown;
-    ``unavailable`` is the reason why the column cannot be measured.
+    ``set`` is added to the spec of each row, and ``backbone`` replaces the backbone of each row. ``statistic`` of the
+    tasks' results is shown. ``unavailable`` is the reason why the column cannot be measured.
     """
 
     head: Text
@@ -97,7 +100,7 @@ class PaperColumn(_Spec):
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Task of the column, or tasks of its suite."""
+        """Task of the column, or tasks of its suite; empty for other columns."""
         if self.suite:
             suites = builtin_suites()
             if self.suite not in suites:
@@ -111,10 +114,10 @@ class PaperColumn(_Spec):
 class PaperRow(_Spec):
     """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
 
-    ``against`` is the number of the row that is subtracted in differences; ``defaults`` are the paper's own values of
-    the keys that the table varies (``None``: the table's); ``note`` is the reason for a missing spec, or the source of
-    the value. ``source`` is the source of a row that the paper does not print: it is not ranked, and is not measured on
-    another backbone.
+    ``against`` is the number of the row that is subtracted in differences. ``defaults`` are the paper's own values of
+    the keys that the table varies; ``None`` stands for those of the table. ``note`` is the reason for a missing spec, or
+    the source of the values. ``source`` is the source of a row that the paper does not print: such a row is not ranked,
+    and not measured on another backbone.
     """
 
     label: Text
@@ -128,7 +131,7 @@ class PaperRow(_Spec):
     @property
     def spec(self) -> EncoderSpec | None:
         """Encoder spec; ``None`` where none exists."""
-        return None if self.encoder == _ILLEGIBLE else parse_spec(self.encoder)
+        return None if self.encoder == _NULL else parse_spec(self.encoder)
 
 
 class Remark(_Spec):
@@ -151,17 +154,17 @@ class Disagreement(Remark):
     where: Text = msgspec.field(name="with")
 
 
-class SubtractedColumns(NamedTuple):
-    """Indices of the columns behind a difference; twice the same for a difference to the row ``against``."""
+class DifferenceColumns(NamedTuple):
+    """Indices of the columns behind a difference; both are the same for a difference to the row ``against``."""
 
     minuend: int
-    """The column from which the other is subtracted."""
+    """The column from which the other column is subtracted."""
     subtrahend: int
     """The column that is subtracted."""
 
 
 class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
-    """A table or figure with scores, in printed order; ``where`` is paper, section and number."""
+    """A table or figure with scores, in printed order; ``where`` names the paper, the section and the number."""
 
     title: Text
     where: Text
@@ -173,20 +176,20 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     notes: tuple[str, ...] = ()
     inconsistencies: tuple[Inconsistency, ...] = ()
     disagreements: tuple[Disagreement, ...] = ()
-    name: NameOfFile = ""
+    name: NoKey = ""
 
     def __post_init__(self) -> None:
         """Run every method that reads text once, so that a mistake in the file is an error now."""
         _check_lengths((row.values for row in self.rows), len(self.columns))
-        for i, column in enumerate(self.columns):
-            _params(column.set)
+        for index, column in enumerate(self.columns):
+            _parse_params(column.set)
             if column.tasks and not self.metric_of(column):
-                raise ValueError(f"column {i + 1} has tasks, but no metric")
-            self.averaged(i)
-            self.difference(i)
-        for r, row in enumerate(self.rows):
+                raise ValueError(f"column {index + 1} has tasks, but no metric")
+            self.averaged(index)
+            self.difference(index)
+        for index, row in enumerate(self.rows):
             self.defaults_of(row)
-            self.against(r)
+            self.against(index)
         for remark in (*self.inconsistencies, *self.disagreements):
             self.cell_of(remark)
         self.targets()
@@ -196,16 +199,20 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         """Printed cells, by row and column."""
         rows = []
         for number, row in enumerate(self.rows, 1):
-            cells = [_printed(text, self.scale, f"row {number}") for text in row.values]
+            cells = [_parse_printed(text, self.scale, f"row {number}") for text in row.values]
             rows.append(tuple(cells))
         return tuple(rows)
 
     def metric_of(self, column: PaperColumn) -> str:
-        """Return the metric of a column's tasks."""
+        """Return the metric of a column's tasks: its own, or that of the table."""
         return column.metric or self.metric
 
     def averaged(self, column: int) -> list[int]:
-        """Return the indices of the columns that a column averages; ``ValueError`` unless they are comparable."""
+        """Return the indices of the columns that a column averages; empty for a column that is not an average.
+
+        Raises:
+            ValueError: they are fewer than two, or differ in metric or settings.
+        """
         heads = self.columns[column].average
         if not heads:
             return []
@@ -213,25 +220,25 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         if heads == "all":
             indices = [i for i in range(column) if self.columns[i].tasks]
         else:
-            indices = [self._column_headed(head, where, column) for head in heads]
+            indices = [self._find_column(head, where, column) for head in heads]
         settings = set()
         for i in indices:
             member = self.columns[i]
-            settings.add((self.metric_of(member), _params(member.set), member.backbone))
+            settings.add((self.metric_of(member), _parse_params(member.set), member.backbone))
         if len(indices) < 2 or len(settings) != 1:
             raise ValueError(f"{where} averages columns that do not belong together")
         return indices
 
-    def difference(self, column: int) -> SubtractedColumns | None:
+    def difference(self, column: int) -> DifferenceColumns | None:
         """Return the columns that a column of differences subtracts; ``None`` for other columns."""
         head = self.columns[column].difference
         if not head:
             return None
         subtracted_head = self.columns[column].minus or head
         where = f"column {column + 1}"
-        return SubtractedColumns(
-            self._column_headed(head, where, column),
-            self._column_headed(subtracted_head, where, column),
+        return DifferenceColumns(
+            self._find_column(head, where, column),
+            self._find_column(subtracted_head, where, column),
         )
 
     @property
@@ -246,20 +253,23 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
     def against(self, row: int) -> int | None:
         """Return the index of the row that is subtracted in a row's differences; ``None`` if it has none."""
         number = self.rows[row].against
-        return self._row_numbered(number, f"row {row + 1}") if number else None
+        return self._find_row(number, f"row {row + 1}") if number else None
 
     def defaults_of(self, row: PaperRow) -> tuple[tuple[str, Value], ...]:
         """Return the paper's own values, in a row, of the keys that the table varies."""
-        return _params(self.defaults if row.defaults is None else row.defaults)
+        return _parse_params(self.defaults if row.defaults is None else row.defaults)
 
     def cell_of(self, remark: Remark) -> tuple[int, int]:
-        """Return the indices of row and column of a remark."""
-        row = self._row_numbered(remark.row, "a remark")
-        column = self._column_headed(remark.column, "a remark")
+        """Return the indices of the row and the column of a remark; ``ValueError`` if there is no such cell."""
+        row = self._find_row(remark.row, "a remark")
+        column = self._find_column(remark.column, "a remark")
         return row, column
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """Return the target of a cell; ``None`` where it cannot be measured."""
+        """Return the target of a cell; ``None`` if it cannot be measured.
+
+        Without another ``backbone`` the spec is that of the paper, without parameters that have the paper's own values.
+        """
         paper_row = self.rows[row]
         paper_column = self.columns[column]
         spec = paper_row.spec
@@ -268,8 +278,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         # Rows that the paper does not print are not measured on another backbone.
         if backbone is not None and paper_row.source:
             return None
-        # An average has the settings of its first column; those of the others are equal.
         members = [self.columns[i] for i in self.averaged(column)] or [paper_column]
+        # The columns of an average have equal settings.
         first = members[0]
         analysis = paper_column.analysis
         if analysis:
@@ -280,8 +290,9 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
             metric = self.metric_of(first)
         if not tasks:
             return None
-        if spec.method:  # an encoder system has none, and stays as it is
-            spec = spec.with_params(**dict(_params(first.set)))
+        # An encoder system has no method; its spec stays as it is.
+        if spec.method:
+            spec = spec.with_params(**dict(_parse_params(first.set)))
             if first.backbone:
                 spec = replace(spec, backbone=first.backbone)
         defaults = dict(self.defaults_of(paper_row))
@@ -301,10 +312,16 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
                     targets[row, column] = target
         return targets
 
-    def _column_headed(self, head: str, where: str, before: int | None = None) -> int:
-        """Return the index of the column with a heading, or with a group and heading.
+    def _find_column(self, head: str, where: str, before: int | None = None) -> int:
+        """Return the index of the only column with a heading, or with a group and heading.
 
-        ``before``: search only the columns before this one.
+        Args:
+            head: the heading.
+            where: where the file names the column, for the error.
+            before: search only the columns before this one; by default all.
+
+        Raises:
+            ValueError: no column has the heading, or several have it.
         """
         matches = [
             i
@@ -315,8 +332,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
             raise ValueError(f"{where}: {len(matches)} columns are headed {head!r}")
         return matches[0]
 
-    def _row_numbered(self, text: str, where: str) -> int:
-        """Return the index from 0 of a row that the file numbers from 1."""
+    def _find_row(self, text: str, where: str) -> int:
+        """Return the index of a row that the file numbers from 1; ``ValueError`` at ``where`` if there is no such row."""
         if not re.fullmatch(r"[1-9]\d*", text):
             raise ValueError(f"{where}: {text!r} is not the number of a row")
         if int(text) > len(self.rows):
@@ -325,7 +342,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
 
 
 class FactRow(_Spec):
-    """A row of facts: label, values, and the name of our preset that must agree (or "")."""
+    """A row of facts: label, values, and the name of our preset that must agree with them; empty without one."""
 
     label: Text
     values: tuple[str, ...]
@@ -341,14 +358,14 @@ class FactTable(_Spec, tag="facts", tag_field="kind"):
     columns: Annotated[tuple[str, ...], msgspec.Meta(min_length=1)]
     rows: Annotated[tuple[FactRow, ...], msgspec.Meta(min_length=1)]
     notes: tuple[str, ...] = ()
-    name: NameOfFile = ""
+    name: NoKey = ""
 
     def __post_init__(self) -> None:
         _check_lengths((row.values for row in self.rows), len(self.columns))
 
 
 def paper_tables(plugins: Plugins | None = None) -> Mapping[str, PaperTable | FactTable]:
-    """Return all tables and figures of the registered papers by name; ``plugins``: the process's by default."""
+    """Return all tables and figures of the registered papers by name; by default of the process's ``plugins``."""
     from mirrorbench.runs.registry import plugins as process_plugins
 
     tables: dict[str, PaperTable | FactTable] = {}
@@ -362,6 +379,7 @@ def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]
     """Return the tables and figures in the folder of a paper, in printed order."""
 
     def printed_order(path: Path) -> tuple[bool, str, int]:
+        """Sort tables before figures, and each kind by its number."""
         letters = re.sub(r"\d", "", path.stem)
         digits = re.sub(r"\D", "", path.stem)
         return letters != "table", letters, int(digits or 0)
@@ -372,7 +390,7 @@ def _tables_of(paper: str, folder: Path) -> Mapping[str, PaperTable | FactTable]
 
 
 def layout_of(table: PaperTable | FactTable) -> Layout:
-    """Return the encoders of a table, and the metrics of its tasks."""
+    """Return the encoders of a table, and the metrics of its tasks; facts and analyses have neither."""
     targets: list[Target] = []
     if isinstance(table, PaperTable):
         targets = [target for target in table.targets().values() if not target.analysis]
@@ -406,9 +424,9 @@ def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
             raise ValueError(f"row {number} has {len(values)} values for {n} columns")
 
 
-def _printed(text: str, scale: str, where: str) -> Printed:
-    """Parse a value in a file; ``ValueError`` at ``where`` for one that no cell may have."""
-    if text == _ILLEGIBLE:
+def _parse_printed(text: str, scale: str, where: str) -> Printed:
+    """Parse a value in a file; ``ValueError`` at ``where`` for a text that is not a value of a cell."""
+    if text == _NULL:
         return Printed("")
     if text == ABSENT:
         return Printed(ABSENT)
@@ -426,7 +444,7 @@ def _printed(text: str, scale: str, where: str) -> Printed:
     return Printed(text, value, unit)
 
 
-def _params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
+def _parse_params(keys: Mapping[str, str]) -> tuple[tuple[str, Value], ...]:
     """Parse keys and values of a file as the parameters of an encoder spec."""
     text = ",".join(f"{key}={value}" for key, value in keys.items())
     return parse_params(text, text)
@@ -444,7 +462,11 @@ def _without_defaults(spec: EncoderSpec, defaults: Mapping[str, Value]) -> Encod
 def _on_backbone(
     spec: EncoderSpec, backbone: EncoderSpec, defaults: Mapping[str, Value]
 ) -> EncoderSpec:
-    """Return the spec on another backbone, with the paper's values explicit, since the backbone may have presets."""
+    """Return the spec on another backbone, with the paper's values explicit, since the backbone may have presets.
+
+    Raises:
+        UsageError: ``backbone`` has a method or parameters.
+    """
     if not spec.method:
         return spec
     if backbone.method or backbone.params:

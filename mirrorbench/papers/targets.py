@@ -41,16 +41,16 @@ class AskedAnalysis(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, fr
 
     @property
     def task_name(self) -> str:
-        """Name and options as one text; results of the analysis have it in place of a task."""
+        """Name and options as one text, which stands for the task in results of the analysis."""
         options = ",".join(f"{name}={value}" for name, value in self.options.items())
         return f"{self.name}:{options}"
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The measure of a cell: the mean of a metric over tasks, or another ``statistic`` of the same results.
+    """What a cell shows: the mean of a metric over tasks, or another ``statistic`` of the same results.
 
-    With an ``analysis``, ``tasks`` holds its ``task_name`` and ``metric`` the name of its number.
+    With an ``analysis``, ``tasks`` is its ``task_name`` alone, and ``metric`` the name of its number.
     """
 
     spec: EncoderSpec
