@@ -25,7 +25,7 @@ from mirrorbench.analysis.study import (
     NothingAnalysedError,
     StoredByLabel,
     Study,
-    described,
+    describe_inputs,
     task_title,
 )
 from mirrorbench.analysis.words_in_context import encode_words
@@ -64,7 +64,7 @@ def isotropy(study: Study, texts: str, limit: int) -> Analysis:
     draw = partial(figures.isotropy_figure, rows)
     source_title = study.title if source == study.task else Path(source).name
     title = f"{len(inputs):,} texts of {source_title}"
-    document = {"texts": described(source, inputs)}
+    document = {"texts": describe_inputs(source, inputs)}
     return Analysis(f"isotropy-{study.task}", rows, document, draw, title=title, values=values)
 
 
@@ -79,7 +79,7 @@ class _LayerMeasures:
 
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
-    """Measure task score and geometry of each layer."""
+    """Measure the task score and the geometry of each layer."""
     for cell in study.plan.cells:
         if cell.model.posts:
             raise UsageError(
@@ -105,10 +105,11 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
         values[label] = {"n": encoder_measures.n_words, **means}
 
     task = study.plugins.tasks[study.task]
+    # Every word of a sentence has the text of the sentence.
     encoded_texts = [TextInput(sentence.words[0].text) for sentence in sentences]
     document = {
         "metric": task.main_metric,
-        "texts": described(source, encoded_texts),
+        "texts": describe_inputs(source, encoded_texts),
         "samples": [len(sample) for sample in sentence_samples],
         "words": {label: measured.n_words for label, measured in measures.items()},
     }
@@ -175,7 +176,7 @@ def _score_layers(
 
 
 def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
-    """Return the contexts of a word of the task, or those in a file; by default those of *spring* in the package."""
+    """Return the contexts of a word of the task, or those in a file; by default the package's contexts of *spring*."""
     if word and texts:
         raise UsageError(
             "--word (a word of the task) and --texts (a file) exclude each other",
@@ -184,7 +185,7 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
     if texts:
         return geometry.read_examples(texts)
     if not word:
-        return geometry.own_examples("spring")
+        return geometry.bundled_examples("spring")
     senses = study.plugins.tasks[study.task].senses(study.items, word)
     return geometry.task_examples(word, senses, study.task)
 
@@ -207,7 +208,7 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
         for sense, item, (x, y) in contexts:
             row = {"encoder": label, "sense": sense}
             if show_texts:
-                row["text"] = bracketed(item)
+                row["text"] = with_bracketed_targets(item)
             rows.append({**row, "x": x, "y": y})
 
     n_contexts = len(examples.senses)
@@ -314,7 +315,7 @@ def _measure_predictions(
 
 
 def errors(study: Study, show: int) -> Analysis:
-    """Compare the answers (for graded tasks: ranks) of two encoders, item by item."""
+    """Compare the answers (for graded tasks: ranks) of two encoders; the table has ``show`` changes of each kind."""
     specs = [str(cell.spec) for cell in study.plan.cells]
     if len(specs) + len(study.failures) != 2:
         raise UsageError(
@@ -326,7 +327,7 @@ def errors(study: Study, show: int) -> Analysis:
         raise NothingAnalysedError
     first, second = stored.values()
     changes = _compare_answers(study.task, first, second)
-    texts = _texts_of(study.items)
+    texts = _texts_by_id(study.items)
     if not without_texts():
         for row in changes.rows:
             row["texts"] = texts.get(row["id"], "")
@@ -345,7 +346,7 @@ def errors(study: Study, show: int) -> Analysis:
 
 @dataclass(frozen=True, slots=True)
 class _Changes:
-    """The items of a task that two encoders answer (graded tasks: rank) differently."""
+    """The items of a task that two encoders answer differently; of a graded task, those that they rank differently."""
 
     graded: bool
     """Whether the judgements of the task are graded."""
@@ -362,7 +363,11 @@ class _Changes:
 def _compare_answers(
     task: str, first: tuple[Result, scores.Arrays], second: tuple[Result, scores.Arrays]
 ) -> _Changes:
-    """Compare the predictions of two encoders; ``UsageError`` if they are of different items."""
+    """Compare the predictions of two encoders: their answers, or their ranks if judgements are graded.
+
+    Raises:
+        UsageError: the predictions are of different items.
+    """
     first_result, first_arrays = first
     second_result, second_arrays = second
     ids = [str(item) for item in first_arrays["ids"]]
@@ -392,17 +397,17 @@ def _compare_answers(
     return _Changes(False, rows, corrected, spoiled, counts)
 
 
-def _texts_of(items: Any) -> dict[str, str]:
-    """Return the texts of pairs and words in context, by id of the item."""
+def _texts_by_id(items: Any) -> dict[str, str]:
+    """Return the texts of pairs and words in context, by id of the item; other items are left out."""
     texts = {}
     for item in getattr(items, "occurrences", items):
         sides = [getattr(item, name) for name in ("left", "right", "target") if hasattr(item, name)]
         if sides and hasattr(item, "id"):
-            texts[str(item.id)] = " | ".join(map(bracketed, sides))
+            texts[str(item.id)] = " | ".join(map(with_bracketed_targets, sides))
     return texts
 
 
-def bracketed(side: object) -> str:
+def with_bracketed_targets(side: object) -> str:
     """Return a text with its target words in square brackets."""
     if not isinstance(side, TextInput):
         return str(side)
@@ -418,7 +423,7 @@ def curves(
     """Draw scores by a tuning hyper-parameter, from the results of a sweep."""
     plugins = study.plugins
     folders = [*map(Path, results)] or [study.folders.results.root]
-    series = scores.curves_over(_results(study, folders, tasks), x)
+    series = scores.curves_over(_stored_results(study, folders, tasks), x)
     if not series:
         raise UsageError(
             f"no encoder has results for two values of {x}",
@@ -445,13 +450,13 @@ def curves(
                 }
             )
     document = {"x": x, "folders": [str(folder) for folder in folders]}
-    draw = partial(figures.curves_figure, _labelled(series, plugins), x, log)
+    draw = partial(figures.curves_figure, _curves_by_label(series, plugins), x, log)
     titles = dict.fromkeys(task_title(curve.task, plugins) for curve in series)
     return Analysis(f"curves-{x}", rows, document, draw, title=", ".join(titles))
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
-    """Count the words of a task in each frequency bucket, beside the scores after tuning on each."""
+    """Count the words of a task in each frequency bucket, beside the scores after tuning on the bucket."""
     task = study.task
     plugins = study.plugins
     inputs = plugins.tasks[task].inputs(study.items)
@@ -459,12 +464,12 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     series: list[Series] = []
     # The default folder may be missing: counting words needs no results.
     if results or folders[0].is_dir():
-        stored = _results(study, folders, [task])
-        series = scores.curves_over(stored, "corpus", scores.bucket, least=1)
+        stored = _stored_results(study, folders, [task])
+        series = scores.curves_over(stored, "corpus", scores.rank_of_corpus, fewest_points=1)
     buckets = [
         (entry.name, entry.value.generate())
         for entry in plugins.corpora
-        if scores.bounds(entry.name)
+        if scores.bucket_ranks(entry.name)
     ]
     rows = scores.count_words([item.text for item in inputs], buckets)
     if not series:
@@ -474,19 +479,22 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
         )
     share_outside = 1 - sum(row["share"] for row in rows)
     document = {"task": task, "words": {"outside": share_outside}, "series": series}
-    labelled = _labelled(series, plugins)
+    curves_by_label = _curves_by_label(series, plugins)
     for row in rows:
-        middle = scores.middle(row["corpus"]) or 0.0
-        for label, curve in labelled.items():
+        middle = scores.middle_rank(row["corpus"]) or 0.0
+        for label, curve in curves_by_label.items():
             point = curve.at(middle)
             row[label] = point["mean"]
             row[f"{label} sd"] = point["sd"]
-    draw = partial(figures.frequency_figure, rows, labelled)
+    draw = partial(figures.frequency_figure, rows, curves_by_label)
     return Analysis(f"frequency-{task}", rows, document, draw, title=study.title)
 
 
-def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
-    """Return the results in folders on some tasks (empty: all), all of the same computation."""
+def _stored_results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
+    """Return the results in folders on some tasks (empty: all) that are of the newest computation.
+
+    The reporter notes how many older ones are left out.
+    """
     for folder in folders:
         if not folder.is_dir():
             raise UsageError(
@@ -507,12 +515,12 @@ def _results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> lis
     return results
 
 
-def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
-    """Return curves by label: the encoder, and task, metric and protocol if there are several."""
+def _curves_by_label(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
+    """Return curves by label: the encoder, and the task, metric and protocol if there are several."""
     several_tasks = len({curve.task for curve in series}) > 1
     several_protocols = len({curve.protocol for curve in series}) > 1
     several_metrics = len({curve.metric for curve in series}) > 1
-    labelled: dict[str, Series] = {}
+    curves_by_label: dict[str, Series] = {}
     for curve in series:
         label = row_label(curve.spec, plugins)
         if several_tasks:
@@ -522,11 +530,11 @@ def _labelled(series: Sequence[Series], plugins: Plugins) -> dict[str, Series]:
             label += f": {curve.metric.replace('_', ' ')}"
         if several_protocols:
             label += f" [{curve.protocol}]"
-        # Specs that differ can have one label.
-        if label in labelled:
+        # Different specs may have the same label.
+        if label in curves_by_label:
             label = f"{curve.spec}, {curve.task}"
-        labelled[label] = curve
-    return labelled
+        curves_by_label[label] = curve
+    return curves_by_label
 
 
 def analyze(
@@ -557,7 +565,10 @@ def analyze(
 
 
 def run_analysis(study: Study, name: str, options: dict[str, Any]) -> Analysis:
-    """Run an analysis of a study; ``options`` are all options of the analysis beside ``STUDY_OPTIONS``."""
+    """Run an analysis of a study; it has no rows if all encoders failed.
+
+    ``options`` are all options of the analysis except ``STUDY_OPTIONS``.
+    """
     try:
         analysis: Analysis = globals()[name](study, **options)
     except NothingAnalysedError:

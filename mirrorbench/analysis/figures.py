@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from mirrorbench.analysis.scores import Series, bounds
+from mirrorbench.analysis.scores import Series, bucket_ranks
 from mirrorbench.core.errors import UsageError, not_installed, unknown_name
 from mirrorbench.storage.files import writing
 
@@ -33,7 +33,7 @@ FIGURE_FORMATS: dict[str, dict[str, Any]] = {
     "svg": {"Date": None},
     "png": {},
 }
-"""Formats, each with metadata that leave out dates, so that files are reproducible."""
+"""Formats, each with the metadata that leave out the date, so that files are reproducible."""
 COLUMN = 3.03
 """Width of a column, in inches."""
 PAGE = 6.3
@@ -115,7 +115,7 @@ def style() -> Iterator[None]:
 def _panels(
     rows: int, columns: int, width: float, height: float, **shared: Any
 ) -> tuple[Figure, list[Axes]]:
-    """Return a figure and its panels row by row; ``shared``: axes in common, as for ``Figure.subplots``."""
+    """Return a figure and its panels, row by row; ``shared``: the options ``sharex`` and ``sharey``."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -183,7 +183,7 @@ def isotropy_figure(table: TableRows) -> Figure:
 def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
     """Draw histograms of the cosines in each band of pairs, a panel for each encoder (Mirror-BERT, Figure 7).
 
-    The area that the lowest and the highest band share is hatched; its size stands in the title of the panel.
+    The area that the lowest and the highest band share is hatched; its size is in the title of the panel.
     """
     from matplotlib.ticker import MaxNLocator
 
@@ -289,8 +289,11 @@ def projection_figure(
 ) -> Figure:
     """Draw contexts of a word in two dimensions, marked by sense, a panel for each encoder (MirrorWiC, Figure 3).
 
-    ``axis_names``: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
-    ``silhouettes``: the silhouette of each encoder's vectors, which stands above its panel; ``None`` if undefined.
+    Args:
+        points: the projected contexts of each encoder, by label.
+        senses: the sense of each context.
+        axis_names: label the axes as components of a PCA; the axes of t-SNE and UMAP have no meaning and no scale.
+        silhouettes: the silhouette of each encoder's vectors, which is in the title of its panel; ``None``: undefined.
     """
     columns = min(3, len(points))
     rows = math.ceil(len(points) / columns)
@@ -362,6 +365,7 @@ def roc_figure(curves: Mapping[str, dict[str, Any]]) -> Figure:
 
 
 _MARKERS_OF_A_CURVE = 3
+"""Number of markers on each ROC curve."""
 
 
 def _marker_places(
@@ -369,7 +373,7 @@ def _marker_places(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return x and y of the markers on a curve, the one with a ``number`` from 0 among several ``curves``.
 
-    The markers of several curves stand at different distances from the start, so those of equal curves differ too.
+    The markers of several curves are at different distances from the start, so equal curves can be told apart.
     """
     steps = np.hypot(np.diff(x), np.diff(y))
     distances = np.concatenate([[0.0], np.cumsum(steps)])
@@ -402,7 +406,7 @@ def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
 def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     """Draw words of a task by frequency bucket (bars), and scores after tuning on it (lines; Mirror-BERT, Figure 8).
 
-    A bucket without words and scores is left out; each bar has its number above it, and the lines are above the bars.
+    A bucket without words and scores is left out. The number of words is above each bar, and the lines are above all.
     """
 
     def has_score(row: Mapping[str, Any]) -> bool:
@@ -416,7 +420,7 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     ax.bar_label(bars, [str(n or "") for n in word_counts], fontsize=6, color="0.4")
     ticks = []
     for row in buckets:
-        ranks = bounds(row["corpus"]) or ()
+        ranks = bucket_ranks(row["corpus"]) or ()
         ticks.append("–".join(map(str, ranks)))
     ax.set_xticks(positions, ticks, rotation=60)
     ax.set(xlabel="frequency rank (thousands)", ylabel="words of the task")
@@ -497,7 +501,7 @@ def _line_width(number: int, lines: int) -> float:
 def _draw_dots(
     ax: Axes, points: NDArray[np.float64], number: int, label: str, **options: Any
 ) -> None:
-    """Draw points of shape (n, 2), with a white border unless ``linewidths`` is given."""
+    """Draw points of shape (n, 2), with white borders unless ``linewidths`` is among the options."""
     style = _line_style(number)
     if "linewidths" not in options:
         options |= {"linewidths": 0.3, "edgecolors": "white"}
@@ -589,7 +593,7 @@ def _column(rows: TableRows, name: str) -> list[float]:
 
 
 def _metric(curves: Mapping[str, Series]) -> str:
-    """Return the name of the metric that all curves have, or "score"."""
+    """Return the name of the metric that all curves share; ``score`` if they have several."""
     metrics = {curve.metric for curve in curves.values()}
     if len(metrics) != 1:
         return "score"

@@ -27,7 +27,9 @@ from mirrorbench.training.held_out import directions, log_isotropy, log_sums
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
-    """Return all measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic). ``ValueError`` without vectors.
+    """Return all measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic).
+
+    ``ValueError`` for an empty array; ``mean_cosine`` is ``None`` for a single vector.
 
     ``row_isotropy`` is comparable with Table 9: the script of Mirror-BERT's authors (issue 3 of their repository) uses
     the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so the score is much
@@ -55,7 +57,7 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
 
 
 def mean_cosine(vectors: NDArray[Any]) -> float:
-    """Average the cosine over all pairs of different vectors (Ethayarajh 2019); 0 for pairs with a zero vector."""
+    """Average the cosine over all pairs of two vectors (Ethayarajh 2019); the cosine with a zero vector is 0."""
     rows = unit(vectors)
     # The squared length of the sum is the sum of all dot products, those of each vector with itself included.
     all_products = float(np.square(rows.sum(axis=0)).sum())
@@ -69,6 +71,7 @@ EXAMPLES = files("mirrorbench.analysis") / "senses.tsv"
 """File of sentences with three senses each of *spring* and *summer*, the words of MirrorWiC's Figure 3."""
 EXAMPLE_WORDS = ("spring", "summer")
 _NEIGHBOURS = 15
+"""Number of neighbours of UMAP, for more vectors than that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +130,8 @@ def silhouette(vectors: NDArray[Any], senses: Sequence[str]) -> float | None:
     return float(silhouette_score(unit(vectors), list(senses), metric="cosine"))
 
 
-def own_examples(word: str) -> SenseExamples:
-    """Return the contexts inside the package of one of ``EXAMPLE_WORDS``."""
+def bundled_examples(word: str) -> SenseExamples:
+    """Return the contexts of one of ``EXAMPLE_WORDS`` that come with the package; ``UsageError`` for other words."""
     if word not in EXAMPLE_WORDS:
         raise UsageError(
             f"there are no contexts of {word!r} inside the package, only of {' and '.join(EXAMPLE_WORDS)}",
@@ -172,12 +175,12 @@ def read_examples(file: str = "") -> SenseExamples:
 
 
 def task_examples(word: str, senses: Mapping[TextInput, str] | None, task: str) -> SenseExamples:
-    """Return the contexts of a word in a task, with the sense of each.
+    """Return the contexts of a word in a task, with the sense of each; ``UsageError`` unless there are two senses.
 
-    A task without senses (``None``) gives the contexts inside the package.
+    If the task has no senses (``None``), return the contexts that come with the package.
     """
     if senses is None:
-        return own_examples(word)
+        return bundled_examples(word)
     n_senses = len(set(senses.values()))
     if n_senses < 2:
         raise UsageError(

@@ -40,7 +40,7 @@ class Sentence:
 
 
 def words_in(texts: Iterable[str]) -> list[Sentence]:
-    """Split sentences into words (letters, digits, inner hyphens, apostrophes); leave out those of one word."""
+    """Split sentences into words (letters, digits, inner hyphens, apostrophes); leave out those with fewer than two."""
     form_indices: dict[str, int] = {}
     sentences = []
     for text in texts:
@@ -54,9 +54,9 @@ def words_in(texts: Iterable[str]) -> list[Sentence]:
 
 
 def draw_samples(n: int, size: int, samples: int, seed: int) -> list[Rows]:
-    """Draw random samples of ``size`` of n indices, without repeats, in rising order.
+    """Draw ``samples`` random samples of n indices, each of ``size`` indices without repeats, in rising order.
 
-    If n <= size, or for size 0, return a single sample with all n.
+    If n <= size, or for size 0, return a single sample of all n indices.
     """
     if not 0 < size < n:
         return [np.arange(n)]
@@ -69,7 +69,7 @@ class LayerSums:
 
     Args:
         sentences: the sentences; each may be added once.
-        seed: draws the words for the similarity of random words.
+        seed: seed of the random words whose similarity is measured.
     """
 
     def __init__(self, sentences: Sequence[Sentence], seed: int) -> None:
@@ -77,12 +77,12 @@ class LayerSums:
         n_forms = 1 + max(chain.from_iterable(sentence.forms.tolist() for sentence in sentences))
         self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
         sampled_forms = np.unique(np.concatenate(self.word_samples))
-        # Row of each word form in the sums of words; -1: in no sample.
+        # Index of each word form in ``_word_sums``; -1 for a form in no sample.
         self._slots = np.full(n_forms, -1)
         self._slots[sampled_forms] = np.arange(len(sampled_forms))
         self._contexts = np.zeros(len(sampled_forms), dtype=np.int64)
         self._added = np.zeros(len(sentences), dtype=bool)
-        # Arrays by layer; the first sentence that is added gives their shapes.
+        # Arrays by layer; their shapes are known when the first sentence is added.
         self._word_sums: NDArray[Any] = np.empty(0)
         self._sentence_means: NDArray[Any] = np.empty(0)
         self._intra_similarities: NDArray[Any] = np.empty(0)
@@ -93,7 +93,7 @@ class LayerSums:
         layers, _, dimensions = rows.shape
         if not self._sentence_means.size:
             n_sentences = len(self.sentences)
-            # float32, since this is the largest array.
+            # This is the largest array, so it has float32.
             self._sentence_means = np.zeros((layers, n_sentences, dimensions), dtype=np.float32)
             self._intra_similarities = np.zeros((layers, n_sentences))
             self._word_sums = np.zeros((layers, len(self._contexts), dimensions))
@@ -118,12 +118,13 @@ class LayerSums:
         samples of words (2e, 2f); ``intra_similarity`` is the average cosine of a sentence's words with their mean
         vector, and ``adjusted_intra_similarity`` the same minus ``random_similarity`` (2g, 2h).
         """
-        # Sentences and words that were never added are left out of their samples.
+        # Sentences and words that were never added are left out of the samples.
         sentence_samples = [sample[self._added[sample]] for sample in samples]
         slot_samples = []
         for forms in self.word_samples:
             slots = self._slots[forms]
             slot_samples.append(slots[self._contexts[slots] > 0])
+        # Words that were never added become NaN, and are not read.
         with np.errstate(invalid="ignore"):
             word_means = self._word_sums / self._contexts[:, None]
         rows = []

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mirrorbench.analysis import ANALYSES, STUDY_OPTIONS, analyses
-from mirrorbench.analysis.study import Study, described
+from mirrorbench.analysis.study import Study, describe_inputs
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
@@ -37,7 +37,7 @@ def measure(
     reporter: Reporter,
 ) -> Outcome:
     """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
-    # Each failure once, in order.
+    # A study and its cells may report the same failure: a dictionary keeps each once.
     failures: dict[Failure, None] = {}
     cells = []
     for spec in specs:
@@ -62,7 +62,8 @@ def measure(
     for study, cell in cells:
         try:
             result, stored = _measure_cell(study, cell, asked)
-        except Exception as error:  # of a plugin too; the other encoders go on
+        # A plugin may raise anything; the other encoders are still analysed.
+        except Exception as error:
             failure = Failure.of(error, cell.spec, asked.task_name, cell.seed)
             failures[failure] = None
             reporter.failure(failure)
@@ -78,7 +79,7 @@ def measure(
 
 
 def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
-    """Return the result of one encoder (``None`` if it failed), and whether it was stored before."""
+    """Return the result of one encoder (``None`` if the encoder failed), and whether it was stored before."""
     options = {**ANALYSES[asked.name], **asked.options}
     options = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
     identity = _identity(study, options)
@@ -98,7 +99,7 @@ def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, 
 
 
 def _identity(study: Study, options: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return the options, and a checksum of the texts, as part of a result's identity."""
+    """Return the options, with a checksum in place of the texts, as part of a result's identity."""
     identity = [
         (f"option {name}", str(value)) for name, value in options.items() if name != "texts"
     ]
@@ -107,7 +108,7 @@ def _identity(study: Study, options: Mapping[str, Any]) -> tuple[tuple[str, str]
         inputs = analyses.sense_examples(study, options["word"], options["texts"]).inputs
     elif "texts" in options:
         inputs, _ = study.texts(options["texts"])
-    checksum = described("", inputs)["sha256"]
+    checksum = describe_inputs("", inputs)["sha256"]
     return (*identity, ("texts", checksum))
 
 

@@ -26,13 +26,13 @@ from mirrorbench.tasks.thresholds import exact_threshold
 
 FEWEST_BINS = 12
 MOST_BINS = 40
-"""Limits of the number of bins of a histogram, which follows the Rice rule, 2 n^(1/3)."""
+"""Limits of the number of bins of a histogram, which is otherwise that of the Rice rule, 2 n^(1/3)."""
 GRADES = ("low", "middle", "high")
 """Bands of graded judgements: thirds of the gold range."""
 Arrays = Mapping[str, NDArray[Any]]
-"""Stored predictions: ids, scores, gold and more, by name."""
+"""Stored predictions, by name: arrays of ids, scores, gold and others."""
 Answers = tuple[NDArray[np.int64], NDArray[np.float64]]
-"""Binary answers to the items, and scores minus the encoder's threshold."""
+"""Binary answers (0 or 1) to the items, and their scores minus the encoder's threshold."""
 
 
 def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]]:
@@ -52,7 +52,7 @@ def judgement_bands(gold: ArrayLike) -> tuple[tuple[str, ...], NDArray[np.int64]
 
 
 def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """Return histogram edges over the cosines of all encoders, so that their histograms are comparable."""
+    """Return the edges of bins over the cosines of all encoders, so that their histograms are comparable."""
     low = min(float(array.min()) for array in cosines)
     high = max(float(array.max()) for array in cosines)
     margin = 0.01 * max(high - low, 1e-6)
@@ -63,7 +63,9 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
-    """Describe the distribution of an encoder's similarities in each band of pairs that occurs.
+    """Describe the distribution of an encoder's similarities in each band that has pairs.
+
+    ``ValueError`` if all pairs have the same judgement.
 
     ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
     share of cases in which a pair of the highest band scores above one of the lowest.
@@ -95,10 +97,13 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
 
 
 def roc_curve(predictions: Arrays) -> dict[str, Any]:
-    """Return the ROC curve of predictions, stored or computed; items of unknown gold (NaN) are left out."""
-    labelled = ~np.isnan(predictions["gold"])
-    scores = predictions["scores"][labelled]
-    gold = predictions["gold"][labelled]
+    """Return the ROC curve of predictions: the stored one, or else a computed one.
+
+    Items of unknown gold (NaN) are left out. ``ValueError`` if the others do not have both labels, 0 and 1.
+    """
+    has_gold = ~np.isnan(predictions["gold"])
+    scores = predictions["scores"][has_gold]
+    gold = predictions["gold"][has_gold]
     if set(np.unique(gold)) != {0.0, 1.0}:
         raise ValueError("a ROC curve needs labels 0 and 1, and both of them")
     points = predictions if "roc_fpr" in predictions else roc_points(scores, gold)
@@ -116,8 +121,8 @@ def roc_curve(predictions: Arrays) -> dict[str, Any]:
 def answers(predictions: Arrays, threshold: float | None = None) -> Answers | None:
     """Return the binary answer to each item; ``None`` for graded judgements.
 
-    The threshold is that of the task if it stored decisions, 0.5 if scores are hits (1) and misses (0), and otherwise
-    the one with the best accuracy on the same items.
+    If the task stored decisions, return these, with its ``threshold``. If scores are hits (1) and misses (0), the
+    threshold is 0.5; otherwise it is the one with the best accuracy on the same items.
     """
     scores = predictions["scores"]
     gold = predictions["gold"]
@@ -126,10 +131,10 @@ def answers(predictions: Arrays, threshold: float | None = None) -> Answers | No
     scores_are_hits = set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all())
     if scores_are_hits:
         return scores.astype(np.int64), scores - 0.5
-    labelled = ~np.isnan(gold)
-    if set(np.unique(gold[labelled])) != {0.0, 1.0}:
+    has_gold = ~np.isnan(gold)
+    if set(np.unique(gold[has_gold])) != {0.0, 1.0}:
         return None
-    best_threshold = exact_threshold(scores[labelled], gold[labelled])
+    best_threshold = exact_threshold(scores[has_gold], gold[has_gold])
     return (scores > best_threshold).astype(np.int64), scores - best_threshold
 
 
@@ -190,9 +195,15 @@ _BUCKET = re.compile(r"words-en-(\d+)-(\d+)k")
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """The curve of one encoder on one task; ``spec`` is without the key that varies.
+    """The curve of one encoder on one task.
 
-    ``points`` by rising ``x`` have ``mean`` and sample standard deviation ``sd`` of the main metric over ``n`` seeds.
+    Attributes:
+        spec: the encoder, without the key that varies.
+        task: name of the task.
+        metric: the main metric of the task.
+        protocol: name of the protocol.
+        points: points by rising ``x``, each with ``mean`` and sample standard deviation ``sd`` of the metric over ``n``
+            seeds.
     """
 
     spec: EncoderSpec
@@ -202,7 +213,7 @@ class Series:
     points: tuple[dict[str, Any], ...]
 
     def at(self, x: float) -> dict[str, Any]:
-        """Return the point at ``x``, or one whose mean and deviation are ``None``."""
+        """Return the point at ``x``; without such a point, one whose mean and deviation are ``None``."""
         for point in self.points:
             if point["x"] == x:
                 return point
@@ -210,7 +221,7 @@ class Series:
 
 
 def setting(result: Result, key: str) -> float | None:
-    """Return the value of a hyper-parameter in a result, also from a preset; ``None`` if it is not a number.
+    """Return the value of a hyper-parameter in a result, presets included; ``None`` if it has none or not a number.
 
     ``corpus_size`` is the number of strings in the tuning corpus of the result.
     """
@@ -226,21 +237,27 @@ def setting(result: Result, key: str) -> float | None:
     return float(value) if is_number else None
 
 
-def bucket(result: Result, key: str = "corpus") -> float | None:
-    """Return the middle rank, in thousands, of the frequency bucket that was the tuning corpus."""
+def rank_of_corpus(result: Result, key: str = "corpus") -> float | None:
+    """Return the middle rank, in thousands, of the frequency bucket that was the tuning corpus; ``None`` for others."""
     corpus = result.cell.get(key) or {}
-    return middle(corpus.get("name", ""))
+    return middle_rank(corpus.get("name", ""))
 
 
 def curves_over(
     results: Iterable[Result],
     key: str,
     x_of: Callable[[Result, str], float | None] = setting,
-    least: int = 2,
+    fewest_points: int = 2,
 ) -> list[Series]:
-    """Return the curves over a key of the spec with at least ``least`` points; undefined scores are left out.
+    """Return the curves over a key of the spec that have enough points; undefined scores are left out.
 
     Results of one curve have specs that differ in ``key`` alone, and the same task, metric and protocol.
+
+    Args:
+        results: results of any encoders and tasks.
+        key: the key of the spec.
+        x_of: returns the position of a result by its value of the key; ``None`` leaves the result out.
+        fewest_points: the smallest number of points of a curve.
     """
     # Scores by curve, x and seed.
     curves: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
@@ -257,7 +274,7 @@ def curves_over(
         scores_by_x[x][result.seed] = score
     series = []
     for (spec, task, metric, protocol), scores_by_x in curves.items():
-        if len(scores_by_x) >= least:
+        if len(scores_by_x) >= fewest_points:
             points = [
                 _point(x, list(by_seed.values())) for x, by_seed in sorted(scores_by_x.items())
             ]
@@ -270,15 +287,15 @@ def _point(x: float, scores: list[float]) -> dict[str, Any]:
     return {"x": x, "mean": statistics.fmean(scores), "sd": sd, "n": len(scores)}
 
 
-def bounds(corpus: str) -> tuple[int, int] | None:
-    """Return first and last frequency rank of a bucket, in thousands, from its name; ``None`` for other corpora."""
+def bucket_ranks(corpus: str) -> tuple[int, int] | None:
+    """Return the first and last frequency rank of a bucket, in thousands, from its name; ``None`` for other corpora."""
     match = _BUCKET.fullmatch(corpus)
     return (int(match[1]), int(match[2])) if match else None
 
 
-def middle(corpus: str) -> float | None:
-    """Return the middle of ``bounds``."""
-    limits = bounds(corpus)
+def middle_rank(corpus: str) -> float | None:
+    """Return the middle of ``bucket_ranks``; ``None`` for other corpora."""
+    limits = bucket_ranks(corpus)
     return sum(limits) / 2 if limits else None
 
 

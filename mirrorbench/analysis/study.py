@@ -1,4 +1,4 @@
-"""Input and result of analyses: encoders, texts and predictions; rows, figure and files."""
+"""Inputs of analyses (encoders, texts and predictions) and their results (rows, figures and files)."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 StoredByLabel = dict[str, tuple[Result, scores.Arrays]]
-"""The stored result of each encoder on a task, by label, and the arrays behind its main score."""
+"""For each encoder, by label: its stored result on a task, and the predictions behind its main score."""
 
 _T = TypeVar("_T")
 _CHUNK = 1024
-"""Number of texts between two progress reports, for encoders that do not report progress themselves."""
+"""Number of texts in a chunk, after which progress is reported, for encoders that do not report it themselves."""
 
 
 class NothingAnalysedError(Exception):
@@ -55,7 +55,10 @@ class NothingAnalysedError(Exception):
 
 @dataclass
 class Study:
-    """Encoders on a task, with the fields of a ``Request``; ``seed`` also draws samples."""
+    """Encoders on a task, with the fields of a ``Request``; ``seed`` is also that of random samples.
+
+    ``failures`` grows while the study is run.
+    """
 
     plugins: Plugins
     folders: Folders
@@ -76,7 +79,7 @@ class Study:
 
     @cached_property
     def plan(self) -> Plan:
-        """Plan with one cell for each encoder."""
+        """The plan, with one cell for each encoder; encoders that cannot be planned become failures."""
         specs = as_specs(self.encoders)
         typed_names = {as_spec(text): text for text in as_texts(self.encoders)}
         request = Request(
@@ -101,7 +104,7 @@ class Study:
         return row_labels(self.plan.rows, self.plugins, self.plan.names)[spec]
 
     def describe(self) -> dict[str, Any]:
-        """Return task, seed, protocol and encoders, for the JSON file."""
+        """Return the task, the seed, the protocol and the encoders, for the JSON file."""
         encoders = []
         for cell in self.plan.cells:
             corpus = cell.model.corpus
@@ -204,32 +207,31 @@ class Study:
 
 
 def task_title(task: str, plugins: Plugins) -> str:
-    """Return title and name of a task: ``STS-b (stsb)``."""
+    """Return the title of a task, and its name if that differs: ``STS-b (stsb)``."""
     title = plugins.tasks[task].title if task in plugins.tasks else task
     return title if title.lower() == task else f"{title} ({task})"
 
 
-def described(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
-    """Return the source of inputs, their number and checksum, for the JSON file."""
+def describe_inputs(source: str, inputs: Sequence[TextInput]) -> dict[str, Any]:
+    """Return the source, the number and the checksum of inputs, for the JSON file."""
     checksum = hashlib.sha256(b"".join(item.key() for item in inputs)).hexdigest()
     return {"source": source, "n": len(inputs), "sha256": checksum}
 
 
-def scored(arrays: scores.Arrays, metric: str) -> scores.Arrays:
-    """Return the arrays of the items behind a metric: of its split, if a task has several, and with known gold."""
+def scored_items(arrays: scores.Arrays, metric: str) -> scores.Arrays:
+    """Return the predictions on the items behind a metric: those of its split, if it has one, and with known gold."""
     n_items = len(arrays["ids"])
     has_gold = ~np.isnan(arrays["gold"])
     selected = has_gold
     if "splits" in arrays:
         split = metric.partition("_")[0]
         in_split = has_gold & (arrays["splits"] == split)
-        # The name of a metric over all splits begins with no split.
+        # The name of a metric over all splits does not begin with the name of one.
         if in_split.any():
             selected = in_split
+    # Arrays of another length do not belong to items.
     return {
-        # Arrays of another length are not by item.
-        name: array[selected] if len(array) == n_items else array
-        for name, array in arrays.items()
+        name: array[selected] if len(array) == n_items else array for name, array in arrays.items()
     }
 
 
@@ -240,11 +242,11 @@ class Analysis:
     Attributes:
         name: name of the files, without a suffix.
         rows: the numbers; all rows have the same keys.
-        document: further contents of the JSON file: encoders, task, seed ...
+        document: further contents of the JSON file, such as encoders, task and seed.
         draw: draws the figure, inside ``figures.style()``; ``None`` if no encoder could be analysed.
-        table: a shorter table for the screen; ``None``: show ``rows``.
+        table: a shorter table for the screen; ``None`` to show ``rows``.
         summary: a line above the table.
-        title: title of the figure: task, texts or word, and measure.
+        title: title of the figure, such as the task, the texts and the measure.
         values: numbers of each encoder, by its label, for a table of the papers; ``n`` is the number of items.
         failures: encoders that failed, with the reason.
     """
@@ -280,11 +282,12 @@ class Analysis:
         columns = list(self.rows[0]) if self.rows else []
         writer = csv.DictWriter(table, columns, lineterminator="\n")
         writer.writeheader()
-        writer.writerows(plain(row) for row in self.rows)  # None becomes an empty field
+        # None becomes an empty field.
+        writer.writerows(json_value(row) for row in self.rows)
         # The name of a task may contain a colon.
         file_name = re.sub(r"[^\w.=,-]", "_", self.name)
         stem = Path(folder) / file_name
-        document = plain(
+        document = json_value(
             {
                 "analysis": file_name,
                 **self.document,
@@ -309,16 +312,16 @@ class Analysis:
         return files
 
 
-def plain(value: Any) -> Any:
+def json_value(value: Any) -> Any:
     """Convert a value for JSON: arrays become lists, NaN null, infinity a string."""
     if is_dataclass(value) and not isinstance(value, type):
         value = asdict(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, Mapping):
-        return {str(key): plain(item) for key, item in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(item) for item in value]
+        return [json_value(item) for item in value]
     if isinstance(value, float) and not math.isfinite(value):
         return None if math.isnan(value) else str(value)
     return value

@@ -45,9 +45,9 @@ def encode_words(
     """Encode several words of each text in one pass over the text, in no particular order of the texts.
 
     Args:
-        encoder: an encoder of an open model.
-        texts: the words of each text, at least one.
-        poolings: of mode ``target`` and one maximum length; longer texts are left out.
+        encoder: the encoder.
+        texts: the words of each text, at least one for each.
+        poolings: poolings of mode ``target`` with the same maximum length; longer texts are left out.
         advance: called with the number of texts done since the last call.
 
     Yields:
@@ -57,16 +57,17 @@ def encode_words(
         chunk = texts[start : start + TEXTS_PER_CHUNK]
         located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
         assert located.targets is not None
-        # Text n has the words from firsts[n] up to firsts[n + 1].
-        firsts = np.cumsum([0, *map(len, chunk)])
-        too_long = np.searchsorted(firsts, located.windowed, side="right") - 1
+        # The words of text n are those from first_words[n] up to first_words[n + 1].
+        first_words = np.cumsum([0, *map(len, chunk)])
+        # Texts with a word whose text was split into windows, since it is too long.
+        too_long = np.searchsorted(first_words, located.windowed, side="right") - 1
         encoded_texts = np.setdiff1d(np.arange(len(chunk)), too_long)
         words_by_text = []
         for text in encoded_texts:
-            rows_of_words = np.arange(firsts[text], firsts[text + 1])
+            rows_of_words = np.arange(first_words[text], first_words[text + 1])
             words_by_text.append(located.targets.take(rows_of_words))
         # The token ids of a text are the same for all its words.
-        ids = located.ids.take(firsts[encoded_texts])
+        ids = located.ids.take(first_words[encoded_texts])
         batches = encoder.batches(ids, WordTargets(tuple(words_by_text)), poolings, 0)
         fetches = ((rows, fetched(torch.stack(pooled))) for rows, pooled in batches)
         for rows, vectors in one_behind(fetches):

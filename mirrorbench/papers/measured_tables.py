@@ -162,7 +162,7 @@ def _results_by_task(target: Target, results: Sequence[Result]) -> list[dict[int
 
 
 def _reason_against_average(by_task: Sequence[Mapping[int, Result]], target: Target) -> str:
-    """Return the reason against averaging results: a missing metric, different experiments or seeds; empty without one."""
+    """Return the reason against averaging results: a missing metric, different experiments or seeds; else empty."""
     for task, seeds in zip(target.tasks, by_task, strict=True):
         if any(result.metrics.get(target.metric) is None for result in seeds.values()):
             return f"{task}: the results have no {target.metric}"

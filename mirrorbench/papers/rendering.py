@@ -27,7 +27,7 @@ _STATISTIC_DIGITS = {"deviation": 4, "seconds": 1, "seconds an epoch": 1}
 
 
 def as_table(content: Content) -> Table:
-    """Return a paper's table as a ``Table``: facts as printed, or published values with the measured ones below them."""
+    """Return a ``Table``: facts as printed, or published values with the measured ones below them."""
     paper = content if isinstance(content, FactTable) else content.table
     title = f"{paper.title} ({paper.where})"
     if isinstance(content, FactTable):

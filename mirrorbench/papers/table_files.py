@@ -115,9 +115,9 @@ class PaperRow(_Spec):
     """A row: printed label, encoder spec (``null`` where no spec exists), and a value for each column.
 
     ``against`` is the number of the row that is subtracted in differences. ``defaults`` are the paper's own values of
-    the keys that the table varies; ``None`` stands for those of the table. ``note`` is the reason for a missing spec, or
-    the source of the values. ``source`` is the source of a row that the paper does not print: such a row is not ranked,
-    and not measured on another backbone.
+    the keys that the table varies; ``None`` stands for those of the table. ``note`` is the reason for a missing spec,
+    or the source of the values. ``source`` is the source of a row that the paper does not print: such a row is not
+    ranked, and not measured on another backbone.
     """
 
     label: Text
@@ -333,7 +333,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return matches[0]
 
     def _find_row(self, text: str, where: str) -> int:
-        """Return the index of a row that the file numbers from 1; ``ValueError`` at ``where`` if there is no such row."""
+        """Return the index of a row that the file numbers from 1; ``ValueError`` if there is no such row."""
         if not re.fullmatch(r"[1-9]\d*", text):
             raise ValueError(f"{where}: {text!r} is not the number of a row")
         if int(text) > len(self.rows):

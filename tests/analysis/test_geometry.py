@@ -124,13 +124,13 @@ def test_projection_rejects_few_contexts_and_unknown_methods() -> None:
 def test_packaged_examples_have_balanced_senses() -> None:
     """The two words of MirrorWiC's Figure 3: "different senses of spring and summer under different models"."""
     for word, other_senses in (("spring", ("coil", "water")), ("summer", ("person", "beam"))):
-        examples = geometry.own_examples(word)
+        examples = geometry.bundled_examples(word)
         assert len(examples.inputs) == len(set(examples.inputs)) == 36
         assert Counter(examples.senses) == dict.fromkeys(("season", *other_senses), 12)
         assert all(item.text[slice(*item.spans[0])].lower() == word for item in examples.inputs)
         assert geometry.task_examples(word, None, "quick-wic") == examples  # a task without senses
     with pytest.raises(UsageError, match="only of spring and summer"):
-        geometry.own_examples("autumn")
+        geometry.bundled_examples("autumn")
 
 
 def test_context_files_are_read_and_checked(tmp_path: Path) -> None:

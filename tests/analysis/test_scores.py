@@ -208,9 +208,9 @@ def test_bucket_words_are_counted_once_ignoring_case(plugins: object) -> None:
         ("words-en-10-20k", 1, 0.25),
     ]
     assert [row["words"] for row in scores.count_words([], buckets)] == [0, 0]
-    bounds = [scores.bounds(entry.name) for entry in plugins.corpora]
-    assert [limits for limits in bounds if limits] == [(n, n + 10) for n in range(0, 100, 10)]
-    assert scores.bounds("words-en") is None
+    bucket_ranks = [scores.bucket_ranks(entry.name) for entry in plugins.corpora]
+    assert [limits for limits in bucket_ranks if limits] == [(n, n + 10) for n in range(0, 100, 10)]
+    assert scores.bucket_ranks("words-en") is None
 
 
 def test_frequency_curves_average_scores_by_bucket() -> None:
@@ -219,9 +219,9 @@ def test_frequency_curves_average_scores_by_bucket() -> None:
         result(f"b+mirror:corpus={name}", y, seed=seed, corpus=name) for name, y, seed in values
     ]
     stored += [result("b+mirror", 0.9), result("b+base", 0.1)]
-    (curve,) = scores.curves_over(stored, "corpus", scores.bucket, least=1)
+    (curve,) = scores.curves_over(stored, "corpus", scores.rank_of_corpus, fewest_points=1)
     assert str(curve.spec) == "b+mirror"
-    assert scores.middle("words-en-10-20k") == 15
+    assert scores.middle_rank("words-en-10-20k") == 15
     assert curve.at(5)["mean"] == 0.6
     assert curve.at(15) == {
         "x": 15,
