@@ -202,7 +202,7 @@ class Study:
         for result in outcome.results:
             cell = cells[result.spec]
             arrays = read_predictions(self.folders.results.stored_path(cell), result)
-            stored[self.label(cell.spec)] = (result, scored(arrays, result.main_metric))
+            stored[self.label(cell.spec)] = (result, scored_items(arrays, result.main_metric))
         return stored
 
 

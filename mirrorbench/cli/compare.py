@@ -101,7 +101,7 @@ def _finite(value: float) -> float | None:
 
 def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     """Return the JSON object of a comparison, without the names of its encoders."""
-    from mirrorbench.reports.encoder_comparison import explanation
+    from mirrorbench.reports.encoder_comparison import note_on_numbers
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
     entries = []
@@ -114,7 +114,7 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     return {
         "tasks": entries[:n_tasks],
         "average": average,
-        "notes": [explanation(compared), *compared.notes, *caveats],
+        "notes": [note_on_numbers(compared), *compared.notes, *caveats],
         "banner": compared.banner,
     }
 

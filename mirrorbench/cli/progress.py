@@ -219,7 +219,7 @@ class Display(Reporter):
             text += ", from earlier runs"
         elif self.cached:
             text += f", {self.cached} of them from earlier runs"
-        text += kept_models(outcome.results)
+        text += cached_models_phrase(outcome.results)
         text += f" ({self.elapsed})"
         if tables:
             text += f"; table of all results in this folder: {', '.join(tables)}"

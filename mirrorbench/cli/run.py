@@ -269,7 +269,7 @@ def _table_file(folder: Path, suffix: str, comment: str) -> Path:
 
 def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboard:
     """Return the leaderboard of all results in a folder; that of the run if it has all, or if one cannot be read."""
-    from mirrorbench.reports.selection import everything
+    from mirrorbench.reports.selection import folder_leaderboard
     from mirrorbench.storage.results import read_results
 
     ids_of_run = {result.cell_id for result in board.results}
@@ -277,7 +277,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
         stored_ids = {result.cell_id for result in read_results(folder)}
         if stored_ids <= ids_of_run:
             return board
-        return everything(folder, session.plugins)
+        return folder_leaderboard(folder, session.plugins)
     except MirrorbenchError as error:
         display.say(
             f"leaderboard.md and leaderboard.tex hold only the results of this run: {error.message}",

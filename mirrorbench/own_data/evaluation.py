@@ -19,12 +19,12 @@ from mirrorbench.reports.statistics.items import (
     CLUSTERS,
     MEAN,
     ItemScores,
-    common,
+    common_items,
     item_scores,
-    named_alike,
+    with_same_ids,
 )
 from mirrorbench.reports.statistics.steps import by_row_and_task, with_caveats
-from mirrorbench.reports.statistics.verdicts import Marker, seeds_of_rows, with_verdicts
+from mirrorbench.reports.statistics.verdicts import TableTests, seeds_of_rows, with_verdicts
 from mirrorbench.reports.table import Equality, Row, Score, Table, Verdict
 from mirrorbench.storage.results import hidden_id
 
@@ -192,7 +192,7 @@ class Evaluation:
                 if items is not None:
                     self._seeds[row.key, task] = {0: items}
         tests, families = self._tests(table, stored)
-        verdicts = Marker(table, self._seeds, plugins).verdicts(tests, families)
+        verdicts = TableTests(table, self._seeds, plugins).verdicts(tests, families)
         table = with_verdicts(table, verdicts)
 
         self.leaderboard = Leaderboard(table, results, tuple(failures), plugins)
@@ -273,7 +273,7 @@ class Evaluation:
         task = verdict.column
         row, first_row = self.leaderboard.table.rows_of(verdict)
         items_of_both = [self._seeds[row.key, task], self._seeds[first_row.key, task]]
-        seeds, first_seeds = common(named_alike(items_of_both))
+        seeds, first_seeds = common_items(with_same_ids(items_of_both))
         # Encoders are evaluated with one seed.
         now = _with_answers(seeds[0])
         before = _with_answers(first_seeds[0])

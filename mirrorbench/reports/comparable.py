@@ -179,8 +179,10 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     or different models with the same spec. Or different experiments (recipe, corpus, precision) have the same spec,
     task and seed, or would be averaged as seeds of one score.
     """
-    reasons = _several("protocols", {result.protocol for result in results})
-    reasons += _several("evaluated in", {result.evaluation_precision for result in results})
+    reasons = _reason_if_several("protocols", {result.protocol for result in results})
+    reasons += _reason_if_several(
+        "evaluated in", {result.evaluation_precision for result in results}
+    )
 
     mixed_tasks = _count_ambiguous((result.task, _data_of(result)) for result in results)
     for task, n_versions in mixed_tasks.items():
@@ -259,9 +261,11 @@ def incomparable(results: Sequence[Result]) -> list[str]:
         reasons.append("different versions of the task")
     if len(computations) > 1:
         reasons.append("different computations")
-    reasons += _several("protocols", {result.protocol for result in results})
-    reasons += _several("evaluated in", {result.evaluation_precision for result in results})
-    reasons += _several("metrics", {result.main_metric for result in results})
+    reasons += _reason_if_several("protocols", {result.protocol for result in results})
+    reasons += _reason_if_several(
+        "evaluated in", {result.evaluation_precision for result in results}
+    )
+    reasons += _reason_if_several("metrics", {result.main_metric for result in results})
     return reasons
 
 

@@ -593,7 +593,7 @@ def _environments(results: Sequence[Result]) -> Iterator[str]:
     )
 
 
-def kept_models(results: Sequence[Result]) -> str:
+def cached_models_phrase(results: Sequence[Result]) -> str:
     """Describe how many results reused a tuned model from the cache; empty where none did."""
     n_reused = sum(result.from_cached_model for result in results)
     if not n_reused:
