@@ -403,7 +403,7 @@ def _short(text: str, max_length: int = 100) -> str:
 
 
 def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
-    """Return the JSON object of an evaluation; ``n_items`` (0: none) are those that gained or lost most."""
+    """Return the JSON object of an evaluation, with the ``n_items`` items that gained and lost most (0: without items)."""
     board = evaluation.leaderboard
     labels = evaluation.labels
     scores = []

@@ -201,7 +201,7 @@ class Display(Reporter):
         Args:
             outcome: results and failures.
             root: the folder of results.
-            tables: names of the tables written into it.
+            tables: names of the files with the table of all results, which were written into ``root``.
         """
         if outcome.failures:
             self._explain(outcome, root)

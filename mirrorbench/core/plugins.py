@@ -287,7 +287,11 @@ class Plugins:
         return PluginError(f"plugin {name!r}: {problem}", hint)
 
     def add_file(self, path: Path) -> None:
-        """Load one Python file as a plugin (``--plugin FILE``)."""
+        """Load one Python file as a plugin (``--plugin FILE``).
+
+        Raises:
+            PluginError: there is no such file, it is not Python, it raises, or it is not a plugin.
+        """
         if not path.is_file():
             raise PluginError(f"no plugin file {path}")
         spec = importlib.util.spec_from_file_location(f"mirrorbench_plugin_{path.stem}", path)
@@ -303,7 +307,7 @@ class Plugins:
         self.add(module, str(path))
         self.files.append(path.resolve())
         content_hash = hashlib.sha256(path.read_bytes()).digest()
-        # Hashed again, as in storage.checksums.content: identities of stored results hold this checksum.
+        # Hashed twice, like the content of other files, because identities of stored results hold that checksum.
         self._checksums[str(path)] = hashlib.sha256(content_hash).hexdigest()
 
     def checksum_of_file(self, hook: str, name: str) -> str:

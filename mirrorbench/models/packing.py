@@ -96,16 +96,17 @@ class PackedRow:
             ids: token ids of each text.
             config: configuration of the model.
             move: function that copies an array to the device.
-            padded: whether to make one block, which is faster in training. Otherwise texts are sorted by descending
-                length, those of one length make a block, and no vector depends on the other texts.
+            padded: whether to make one block of all texts, as wide as the longest, which is faster in training. Otherwise
+                texts are sorted by descending length and those of equal length make a block, so that no vector depends
+                on the other texts.
         """
         order = np.arange(len(ids)) if padded else np.argsort(-ids.lengths, kind="stable")
         ids = ids.take(order)
         if padded:
             width = int(ids.lengths.max())
-            real = ids.mask(width)
-            cells = None if real.all() else move(np.flatnonzero(real.ravel()))
-            blocks = [Block(order, width, cells=cells, real=move(real))]
+            mask = ids.mask(width)
+            cells = None if mask.all() else move(np.flatnonzero(mask.ravel()))
+            blocks = [Block(order, width, cells=cells, real=move(mask))]
         else:
             ends = np.flatnonzero(np.diff(ids.lengths)) + 1
             blocks = []

@@ -514,7 +514,7 @@ def load_transformer(
     precision: str = "fp32",
     base: Path | None = None,
 ) -> Transformer:
-    """Load a backbone from a local directory in float32, or an adapter with its backbone.
+    """Load a backbone, or an adapter with its backbone, from a local directory.
 
     Weights are read from safetensors, or with torch's weights-only unpickler if a model has none (as several of the
     papers' backbones); code in the directory is never run.
@@ -522,10 +522,11 @@ def load_transformer(
     Args:
         path: directory of the backbone or adapter.
         device: the device to which the model is moved.
-        configure: function that changes the configuration before the model is opened (dropout rates).
+        configure: function that changes the configuration before the model is opened, such as its dropout rates.
         poolings: registered poolings by name.
         attention: ``bidirectional`` to let a causal model read in both directions.
-        precision: a half precision keeps matrices that the file has in half precision, which changes no vector in it.
+        precision: precision in which the model will run. In a half precision, matrices that the file has in half
+            precision stay so, which saves memory and changes no vector; everything else is loaded in float32.
         base: directory of an adapter's backbone; by default the one that the adapter names.
 
     Raises:

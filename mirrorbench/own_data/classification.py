@@ -87,7 +87,7 @@ class Classification(LabelledTextTask):
         )
 
     def remarks(self, items: Sequence[LabelledText]) -> Sequence[str]:
-        """Add remarks on scored texts that are also trained on, and on those whose label is not."""
+        """Add remarks on scored texts that are also in the training split, and on those whose label is not in it."""
         remarks = list(super().remarks(items))
         training_items = [item for item in items if item.train]
         if not training_items:
@@ -99,7 +99,7 @@ class Classification(LabelledTextTask):
         n_trained = sum(item.text in trained_texts for item in scored_items)
         if n_unknown:
             remarks.append(
-                f"texts with a label that is not trained on, which are errors: {n_unknown:,}"
+                f"scored texts whose label is not in the training split, each an error: {n_unknown:,}"
             )
         if n_trained:
             remarks.append(f"scored texts that are also trained on: {n_trained:,}")

@@ -152,7 +152,7 @@ class _Judgements:
     unknown_queries: dict[str, None] = field(default_factory=dict)
     """Judged ids that are not among the queries, as a set in the order of the file."""
     n_repeated: int = 0
-    n_of_query_itself: int = 0
+    n_self_judged: int = 0
     """Number of judgements of a query as its own document."""
     n_with_float_ids: int = 0
     """Number of judgements with an id that is written as a float, 1.0 for 1."""
@@ -162,7 +162,7 @@ class _Judgements:
         counts = {
             "judged queries that are not among the queries": len(self.unknown_queries),
             "repeated judgements, counted once": self.n_repeated,
-            "judgements of a query as its own document, left out": self.n_of_query_itself,
+            "judgements of a query as its own document, left out": self.n_self_judged,
             "judgements with ids such as 1.0, read as 1": self.n_with_float_ids,
         }
         yield from remarks_with_counts(counts)
@@ -178,7 +178,10 @@ def _read_judgements(
     documents: Mapping[str, str],
     queries_in_corpus: Container[str],
 ) -> _Judgements:
-    """Read the judgements; ids of floats and repeated judgements are tolerated and counted.
+    """Read the judgements.
+
+    Ids that are written as floats (``12.0``) and repeated judgements are accepted and counted. Judgements of unknown
+    queries, and of a query as its own document, are left out and counted.
 
     Raises:
         DataFormatError: a grade is not a whole number, or two judgements of a document contradict each other.
@@ -201,7 +204,7 @@ def _read_judgements(
             judgements.unknown_queries[query] = None
             continue
         if query == document and query in queries_in_corpus:
-            judgements.n_of_query_itself += 1
+            judgements.n_self_judged += 1
             continue
         grades = judgements.grades.setdefault(query, {})
         if document not in grades:
@@ -210,8 +213,8 @@ def _read_judgements(
             judgements.n_repeated += 1
         else:
             pair = f"{shown(document)} for the query {shown(query)}"
-            problem = f"the score of {pair} is {grade}, and {grades[document]} before"
-            raise line_error(source, line, problem, "Leave one of the two judgements.")
+            problem = f"the score of {pair} is {grade}, and {grades[document]} in an earlier line"
+            raise line_error(source, line, problem, "Remove one of the two judgements.")
     return judgements
 
 

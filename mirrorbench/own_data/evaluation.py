@@ -101,12 +101,12 @@ class OwnItems:
     def read(
         cls, stored: Iterable[Stored], plugins: Plugins, flags: Mapping[str, Mapping[str, int]]
     ) -> OwnItems:
-        """Read the predictions of results; results without any are left out.
+        """Read the scores and predictions of the items of results; results without scores of items are left out.
 
         Args:
             stored: the results.
             plugins: plugins with the metrics.
-            flags: for each task the overlap of its items, by their stored ids, with texts that encoders were tuned on.
+            flags: for each task, how each item, by its stored id, overlaps with texts that encoders were tuned on.
         """
         own_items = cls()
         for entry in stored:

@@ -159,10 +159,11 @@ class Pairs(RatedPairs):
     """Pairs with a label of 1 or 0.
 
     Metrics: average precision (``cosine_ap``) and the area under the ROC curve (``auc``). ``threshold`` is the cosine
-    above which pairs are positive with the best F1 on all pairs. ``precision``, ``recall`` and ``f1`` measure such
-    thresholds, chosen for each of five folds on the others. These four are left out unless each label occurs in five
-    groups of pairs that share no text with each other. ``accuracy``, also of thresholds chosen on other folds, is only
-    computed as the main metric. Pairs that share a text are in one fold.
+    above which pairs are positive with the best F1 on all pairs. ``precision``, ``recall`` and ``f1`` are
+    measured on each of five folds, with a threshold chosen in the same way on the other four. The threshold and these
+    three are left out unless each label occurs in five groups of pairs that share no text with each other. ``accuracy``,
+    also with thresholds chosen on other folds, is only computed as the main metric. Pairs that share a text are in one
+    fold.
     """
 
     kind = "pairs"
@@ -179,7 +180,7 @@ class Pairs(RatedPairs):
             check_folds(self.name, labels, text_groups(texts))
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Score the cosines against the labels."""
+        """Score the cosines against the labels; the scores of items are hits if the main metric is accuracy."""
         cosines = self.cosines(items, vectors)
         gold = np.array([pair.gold for pair in items])
         labels, texts = _labels_and_texts(items)
@@ -191,11 +192,11 @@ class Pairs(RatedPairs):
 
         groups = text_groups(texts)
         fold_of_item = fold_numbers(labels, groups)
-        # A threshold is chosen on pairs of both labels.
-        both_labels_are_fitted = all(
+        # Choosing a threshold on all folds but one needs pairs of both labels there.
+        has_both_labels = all(
             len(np.unique(labels[fold_of_item != fold])) == 2 for fold in range(FOLDS)
         )
-        if both_labels_are_fitted and not rare_labels(labels, groups):
+        if has_both_labels and not rare_labels(labels, groups):
             metrics |= _threshold_metrics(cosines, labels, fold_of_item)
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)

@@ -220,14 +220,15 @@ class Choice:
         )
 
 
-_ALL = Choice()
+_NO_CHOICE = Choice()
 
 
 def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins) -> Leaderboard:
-    """Build the leaderboard of the results in folders, or read one finished table of the format ``json``.
+    """Build the leaderboard of the results in folders, or read one finished table in JSON.
 
     Raises:
-        UsageError: there are no such results, they are not comparable, or a choice is made for a finished table.
+        UsageError: there are no such results, they are not comparable, or a finished table is named together with
+            other sources or with a choice of rows, columns or statistics.
     """
     files = [path for path in sources if path.is_file()]
     if files:
@@ -235,7 +236,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
             raise UsageError(
                 f"{files[0]} is a finished table", "Name it alone, or name folders of results."
             )
-        if choice != _ALL:
+        if choice != _NO_CHOICE:
             raise UsageError(
                 f"{files[0]} is a finished table",
                 "Selections and statistics need folders of results.",
@@ -385,7 +386,7 @@ def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScor
 
 
 def select(
-    folders: Sequence[Path], plugins: Plugins, choice: Choice = _ALL
+    folders: Sequence[Path], plugins: Plugins, choice: Choice = _NO_CHOICE
 ) -> tuple[list[Stored], list[EncoderSpec], list[str]]:
     """Return the chosen results (each cell once), their encoders in the order of the table, and warnings.
 

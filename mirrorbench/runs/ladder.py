@@ -165,8 +165,9 @@ def padded(pooling: str, protocol: str) -> str:
 def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> EncoderSpec:
     """Return the row that an encoder argument stands for on the user's own data, on which nothing is tuned by default.
 
-    A bare backbone is its untuned row, read as the model's files say; they are fetched if they are missing. A bare
-    model with its own prompts for queries or documents is read by sentence-transformers (``sbert``).
+    A spec without a method stands for the untuned backbone, read as its files state; they are fetched if they are
+    missing. If the spec has no keys either, and the files hold prompts for queries or documents, sentence-transformers
+    reads the model (``sbert``). Any other spec stands for itself.
     """
     ladder = expand_ladder(spec, "sentence", plugins, files=files)
     row = ladder[0]
@@ -174,15 +175,16 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
         return row
     try:
         folder = files.locate(spec)
-    except MirrorbenchError:  # reported where the row is planned
+    except MirrorbenchError:  # planning the row reports it
         return row
     if not spec.params:
         prompts = stored_prompts(folder)
         if any(prompts.get(role) for role in ROLES):
             return sentence_transformer_files.as_sbert_spec(spec)
+    # The ladder has applied the pooling of the spec, or what the files of a directory or hub id state.
     if len(ladder) == 1:
         return row
-    # On own data, unlike in ladders, the files of short names count.
+    # On a user's own data, what the files of a model with a short name state counts too.
     keys = sentence_transformer_files.keys_of_files(spec, folder)
     return spec.with_method("base").with_params(**{**keys, **dict(spec.params)})
 

@@ -160,12 +160,12 @@ class Pool:
         # By the key of the group's model.
         self.records: defaultdict[str, _Record] = defaultdict(_Record)
         # By slot: keys of the models that it lost since its last result.
-        self.suspects: defaultdict[str, set[str]] = defaultdict(set)
+        self.lost_models: defaultdict[str, set[str]] = defaultdict(set)
         # Slots that are not retired.
         self.slots: set[str] = set()
         # Consecutive groups leased by another run.
-        self.n_leased = 0
-        self.noted = False
+        self.n_held_elsewhere = 0
+        self.noted_waiting = False
 
     def run(self) -> Iterator[CellOutcome]:
         """Yield outcomes in the order of their arrival."""
@@ -239,7 +239,7 @@ class Pool:
         Groups that were never lost and that no other run computes come first, then lost ones, then those that another
         run computes.
         """
-        if self.n_leased < len(self.waiting):
+        if self.n_held_elsewhere < len(self.waiting):
             return self.waiting.popleft()
         for cells in self.lost_groups:
             if not self._has_better_slot(cells, slot):
@@ -247,13 +247,14 @@ class Pool:
                 return cells
         if not self.waiting:
             return ()
-        if not self.noted:
+        # Other processes compute all groups that are left: try each of them again, after a pause.
+        if not self.noted_waiting:
             self.job.reporter.note(
                 "another process is computing the remaining cells; waiting for its results"
             )
-            self.noted = True
+            self.noted_waiting = True
         time.sleep(POLL_SECONDS)
-        self.n_leased = 0
+        self.n_held_elsewhere = 0
         return self.waiting.popleft()
 
     def _has_better_slot(self, cells: CellGroup, slot: str) -> bool:
@@ -274,8 +275,8 @@ class Pool:
                 worker.memory_failures.append(message)
                 return
             worker.pending = tuple(cell for cell in worker.pending if cell != message.cell)
-            self.n_leased = 0
-            self.suspects[worker.slot].clear()
+            self.n_held_elsewhere = 0
+            self.lost_models[worker.slot].clear()
             yield message
         elif isinstance(message, str):
             self.job.reporter.note(message)
@@ -286,7 +287,7 @@ class Pool:
             worker.group = ()
             if not message:
                 self.waiting.append(worker.pending)
-                self.n_leased += 1
+                self.n_held_elsewhere += 1
             elif worker.memory_failures:
                 yield from self._return_group(
                     worker, "no memory left there", worker.memory_failures
@@ -337,9 +338,9 @@ class Pool:
     def _return_group(
         self, worker: _Worker, reason: str, outcomes: list[CellOutcome]
     ) -> Iterator[CellOutcome]:
-        """Leave the rest of a lost group to another slot; ``outcomes`` are final if it is not tried again.
+        """Queue what is left of a lost group for another slot, and retire the slot if it is at fault.
 
-        Retire the slot if it is at fault.
+        Yield the outcomes of groups that are not tried again; ``outcomes`` are those of this group in that case.
         """
         slot = worker.slot
         key = worker.pending[0].model.key
@@ -348,20 +349,21 @@ class Pool:
         record.outcomes = outcomes
         record.memory_is_full = bool(worker.memory_failures)
         self.lost_groups.append(worker.pending)
-        self.suspects[slot].add(key)
-        # If no other slot lost these groups, the slot may be at fault, not the groups.
-        own_losses = [
-            self.records[suspect]
-            for suspect in self.suspects[slot]
-            if self.records[suspect].losses.keys() == {slot}
+        self.lost_models[slot].add(key)
+        # If only this slot lost these groups, the slot may be at fault, not the groups.
+        lost_here_only = [
+            self.records[lost_key]
+            for lost_key in self.lost_models[slot]
+            if self.records[lost_key].losses.keys() == {slot}
         ]
         # The last slot is retired only for an error of its device.
         may_retire = bool(worker.device_error or self.slots - {slot})
-        if len(own_losses) >= SUSPICIOUS and may_retire:
-            for record_of_loss in own_losses:
-                # Not counted as a try, but kept as a key: another slot that loses the group is not suspect.
-                record_of_loss.losses[slot] = 0
-            cause = f"it lost {len(own_losses)} models in a row ({reason})"
+        if len(lost_here_only) >= SUSPICIOUS and may_retire:
+            # Forgive these losses, but keep the slot among those of the groups: the next slot to lose one of them is
+            # not the only one, and not blamed for it.
+            for record_of_group in lost_here_only:
+                record_of_group.losses[slot] = 0
+            cause = f"it lost {len(lost_here_only)} models in a row ({reason})"
             self._retire(slot, cause, worker.device_error)
         yield from self._final_outcomes()
 

@@ -49,9 +49,17 @@ def recipe_and_readout(
     path: Path,
     max_length: int = 0,
 ) -> tuple[Recipe, Pooling]:
-    """Return the recipe of a spec with a method for the backbone in a directory, and the pooling of its vectors.
+    """Return the recipe by which a method tunes a backbone, and the pooling of its vectors.
 
-    ``max_length``: number of tokens that the task reads; 0 for the default, ``STATED`` for what the files state.
+    Args:
+        spec: the encoder, with its method.
+        level: level of the task.
+        protocol: ``paper`` or ``released``.
+        plugins: the registered methods and augmentations.
+        files: what the files of backbones state.
+        path: directory of the backbone.
+        max_length: number of tokens that the task reads; 0 for the default, ``STATED`` on a user's own data, where the
+            pooling is what the files state.
 
     Raises:
         UsageError: a key of the spec is unknown, or wrong for this model.
@@ -62,8 +70,8 @@ def recipe_and_readout(
     family = files.family(path)
     architecture = str(configuration.get("model_type", ""))
     level = method.levels.get(level, level)
-    stated = files.stated_keys(spec)
-    recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated)
+    stated_keys = files.stated_keys(spec)
+    recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated_keys)
     check_can_run(spec, recipe, family, method.tunes, configuration)
     positions = positions_of(path)
     if positions and spec.get("train_max_length") is None:
@@ -73,15 +81,15 @@ def recipe_and_readout(
         recipe = replace(recipe, prompt=template(recipe.prompt, path))
     params = dict(spec.params)
     if max_length == STATED:
-        # On own data the files of short names count, too.
-        stated_keys = files.stated_keys(spec, of_short_names=True)
-        if not is_read_as_stated(method.preset(level, architecture, protocol), stated_keys):
-            stated_keys = {}
-        return recipe, _stated_readout(params, recipe, stated_keys, path)
+        # On a user's own data, the files of models with short names count too.
+        keys_of_all_files = files.stated_keys(spec, of_short_names=True)
+        if not is_read_as_stated(method.preset(level, architecture, protocol), keys_of_all_files):
+            keys_of_all_files = {}
+        return recipe, _stated_readout(params, recipe, keys_of_all_files, path)
     # Read as many tokens as the files state, except at target words and in the papers' padded means: there the task
     # sets the length.
     if not recipe.pooling.startswith("target") and recipe.pooling != "mean-padded":
-        params = {**stated, **params}
+        params = {**stated_keys, **params}
     length = sentence_transformer_files.max_length(params, path, max_length)
     return recipe, recipe.readout(length)
 

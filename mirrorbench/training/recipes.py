@@ -154,12 +154,12 @@ OUTSIDE_KEYS = ("max_length", "corpus", "corpus_size", "corpus_sample")
 def override(
     recipe: Recipe, params: dict[str, Value], augmentations: Mapping[str, Augmentation]
 ) -> Recipe:
-    """Return a recipe with the values of a spec.
+    """Return the preset of a method with the values that a spec sets.
 
-    ``controlled_dropout`` replaces ``dropout``, since it sets the rates of the same layers.
+    ``controlled_dropout`` turns ``dropout`` off unless the spec sets both, since it sets the rates of the same layers.
 
     Args:
-        recipe: the preset of the method.
+        recipe: the preset.
         params: keys and values of the spec; keys in ``OUTSIDE_KEYS`` are ignored.
         augmentations: registered augmentations by name, whose names are keys, too.
 

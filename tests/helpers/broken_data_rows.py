@@ -132,7 +132,7 @@ def label_of_one_text(case: Case) -> None:
 
 @mutation(
     "noted",
-    "texts with a label that is not trained on, which are errors: 1",
+    "scored texts whose label is not in the training split, each an error: 1",
     ("folder",),
     ("test",),
 )
@@ -257,7 +257,10 @@ def document_unknown(case: Case) -> None:
 
 
 @mutation(
-    "refused", "the score of 'd1' for the query 'q0' is ., and 2 before", ("retrieval",), ("qrels",)
+    "refused",
+    "the score of 'd1' for the query 'q0' is ., and 2 in an earlier line",
+    ("retrieval",),
+    ("qrels",),
 )
 def judgement_contradicted(case: Case) -> None:
     case.add({"query-id": "q0", "corpus-id": "d1", "score": case.rng.choice("01")})
