@@ -148,7 +148,7 @@ def test_plugin_commands_are_imported_only_when_called(
         assert f"the command '{name}' of toy_greeter failed: {reason}" in " ".join(err.split())
     code, out, err = said("--help")
     assert (code, err, out.count("A word to everybody."), "imported" in out) == (0, "", 3, False)
-    assert "Train, evaluate and print" in out  # a built-in name is not replaced
+    assert "Tune and evaluate encoders" in out  # a built-in name is not replaced
     assert "word to everybody" not in said("--help", MIRRORBENCH_DISABLE_PLUGINS="greeter")[1]
     code, _, err = said("greet", MIRRORBENCH_DISABLE_PLUGINS="greeter")
     assert (code, "the command greet of the plugin toy-greeter is disabled" in err) == (
