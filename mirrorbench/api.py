@@ -237,6 +237,7 @@ def evaluate(
     encoders = list(encoder) if isinstance(encoder, list | tuple) else [encoder]
     if not isinstance(name, str | list | tuple):
         raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
+    # An empty name stands for the object's own label; a spec is its own name.
     if isinstance(name, str):
         names = [name] * len(encoders)
     else:
@@ -245,7 +246,9 @@ def evaluate(
         problem = f"{len(encoders)} encoders and {len(names)} names"
         raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
     with ExitStack() as stack:
+        # Without ``output``, the results are removed at the end.
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
+        # Specs stay as they are; an object becomes an encoder with a label and a fingerprint.
         requested: list[str | EncoderSpec | NamedEncoder] = []
         for one_encoder, name_of_object in zip(encoders, names, strict=True):
             if isinstance(one_encoder, str | EncoderSpec):
@@ -261,7 +264,8 @@ def evaluate(
                 requested.append(NamedEncoder(label, model))
         session = _session(tasks, folder, settings, reporter)
         task_names = as_names(tasks)
-        if len(requested) > 1 and all(map(is_path_name, task_names)):
+        is_on_own_data = all(map(is_path_name, task_names))
+        if is_on_own_data and len(requested) > 1:
             return _with_warning(session.evaluate(requested, task_names, margin=margin))
         plan = session.plan(requested, tasks, protocol=protocol)
         return _with_warning(session.execute(plan))
@@ -328,13 +332,13 @@ def leaderboard(
     Args:
         results: a folder of results or several, or a table that ``mirrorbench leaderboard -f json`` wrote.
         tasks: columns: tasks and suites; by default all that have results.
-        allow_mixed: also show results of different data, models or protocols together; the notes then say so.
+        allow_mixed: show results of different data, models or protocols in one table, whose notes then say so.
 
     Returns:
         The leaderboard, with a verdict on each step from an untuned encoder to its tuned ones.
 
     Raises:
-        UsageError: a folder is missing, holds no results, or its results are not comparable.
+        UsageError: a folder is missing or holds no results, or the results are not comparable.
 
     Example:
         >>> import mirrorbench
@@ -364,7 +368,7 @@ def _session(
 
 
 def _with_warning(board: Leaderboard) -> Leaderboard:
-    """Warn of failed cells, which a notebook would not show otherwise.
+    """Return a leaderboard, after a warning of failed cells, which a notebook would not show otherwise.
 
     Returns:
         The leaderboard, with failures that name arguments of Python instead of options of the command line.
@@ -385,6 +389,7 @@ def _with_warning(board: Leaderboard) -> Leaderboard:
     other_reasons = {failure.reason for failure in failures} - {first.reason}
     if other_reasons:
         text += f"; {len(other_reasons)} other reasons"
+    # The warning points at the user's call of ``run`` or ``evaluate``.
     warnings.warn(f"{text} (all: .failures)", FailureWarning, stacklevel=4)
     return replace(board, failures=failures)
 

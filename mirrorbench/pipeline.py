@@ -136,6 +136,7 @@ def compute_groups(
     """Hand groups to the executor, whose workers train, encode, score and store; yield outcomes as they come."""
     if not groups:
         return
+    # Workers get only the corpora of these groups, not all of the plan's.
     refs: set[CorpusRef] = set()
     for cells in groups:
         for cell in cells:
@@ -162,7 +163,7 @@ def collect(
     reporter: Reporter,
 ) -> Outcome:
     """Report the outcomes of cells as they are computed; return all results in the plan's order, and the failures."""
-    done = dict(stored)
+    results_by_cell = dict(stored)
     failures = list(plan.failures)
     predictions: dict[str, Predictions] = {}
     n_computed = 0
@@ -175,13 +176,14 @@ def collect(
                 failures.append(result)
                 reporter.failure(result)
                 continue
-            done[cell] = result
+            results_by_cell[cell] = result
+            # An outcome that was not computed is a result that another run stored meanwhile.
             if cell_outcome.computed:
                 n_computed += 1
             if cell_outcome.predictions is not None:
                 predictions[cell.id] = cell_outcome.predictions
             reporter.cell(cell, result.main_score, cached=not cell_outcome.computed)
-    results = tuple(done[cell] for cell in plan.cells if cell in done)
+    results = tuple(results_by_cell[cell] for cell in plan.cells if cell in results_by_cell)
     return Outcome(results, tuple(failures), n_computed, predictions)
 
 

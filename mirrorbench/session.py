@@ -56,8 +56,9 @@ class Session:
         data_dir: the folder of data files; by default ``MIRRORBENCH_DATA``, or the platform's data directory.
         cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE``, or the platform's.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: of tuning: ``auto`` (on CUDA bf16, before Ampere fp16; else fp32), ``fp32``, ``bf16`` or ``fp16``.
-        eval_precision: of evaluation and encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
+        precision: precision of tuning: ``auto`` (bf16 on CUDA, fp16 on GPUs before Ampere; else fp32), ``fp32``, ``bf16``
+            or ``fp16``.
+        eval_precision: precision of evaluation and encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
         offline: open no network connection.
         deterministic: on a GPU, use only algorithms that repeat bit for bit.
         executor: where cells are computed: ``NAME[:KEY=VALUE,...]``.
@@ -65,7 +66,7 @@ class Session:
         address: where the executor's cluster is.
 
     Attributes:
-        workspace: plugins, folders, device and reporter together, as hooks of plugins receive them.
+        workspace: plugins, folders, device and reporter together, as plugin hooks receive them.
 
     Raises:
         UsageError: the executor is unknown. Device and precisions are checked when they are first needed.
@@ -145,6 +146,7 @@ class Session:
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         names = as_names(tasks)
+        # The arguments replace what a grid says only where they are given: it has defaults of its own.
         if grid:
             return self._plan_of_grid(
                 grid,
@@ -329,18 +331,20 @@ class Session:
             results: folders of results, or a table that the format ``json`` wrote; by default the session's folder.
             tasks: columns: tasks and suites; by default all.
             encoders: rows, by label or spec (``bert``: every row of BERT); by default all.
-            table: use the rows and columns of this table of the papers.
+            table: use the rows of this table of the papers in place of ``encoders``, and its tasks and metrics unless
+                ``tasks`` and ``metric`` are given.
             metric: show this metric in place of each task's main one.
             protocol: show only results of this protocol.
             intervals: add confidence intervals over test items.
             ties: mark the scores that are not separable from the best of their column.
             without_overlap: leave out the test items whose texts the encoder was tuned on.
-            allow_mixed: also show results of different data, models or protocols together; the notes then say so.
-            sort: column (a task, or ``avg.``) to sort rows by; by default rows are in the order of a run.
-            title: title of the table.
+            allow_mixed: show results of different data, models or protocols in one table, whose notes then say so.
+            sort: column (a task, or ``avg.``) to sort rows by; by default rows stand in the order in which
+                a run shows them.
+            title: title of the table; by default it has none.
 
         Raises:
-            UsageError: a folder is missing, holds no results, or its results are not comparable.
+            UsageError: a folder is missing or holds no results, or the results are not comparable.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
 
@@ -356,12 +360,14 @@ class Session:
         )
         if table:
             choice = choice.with_layout(table, self.plugins)
+        # Folders of results, or the file of a table.
         if isinstance(results, str | Path):
-            folders = [Path(results)]
+            sources = [Path(results)]
         else:
-            folders = [Path(folder) for folder in results]
-        folders = folders or [self.folders.results.root]
-        leaderboard = stored_leaderboard(folders, choice, self.plugins)
+            sources = [Path(source) for source in results]
+        leaderboard = stored_leaderboard(
+            sources or [self.folders.results.root], choice, self.plugins
+        )
         if sort:
             leaderboard = replace(leaderboard, table=leaderboard.table.sorted_by(sort))
         if title:
@@ -404,15 +410,17 @@ class Session:
                 f"results names {len(folders)} folders",
                 "Name one folder for both encoders, or A's folder and then B's.",
             )
+        # A single folder is that of both encoders.
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
         names = expand_tasks(as_names(tasks), plugins)
         if not names:
             names = tuple(dict.fromkeys(stored.result.task for stored in (*left, *right)))
-        common_folder = folders[0] if len(folders) == 1 else None
+        common_folder = folders[0] if len(folders) == 1 else None  # None: each encoder has its own
         comparison = compare_encoders(
             left, right, names, plugins, allow_mixed, common_folder, margin
         )
-        # A bare backbone, for example, stands for its untuned row. Both encoders may be the same.
+        # Say which row an argument stands for, such as a bare backbone for its untuned row; if both arguments are the
+        # same encoder, say it once.
         notes = []
         for argument, results_of_side in ((first, left), (second, right)):
             result = results_of_side[0].result

@@ -81,7 +81,7 @@ class _Commands(TyperGroup):
         point = commands_of_plugins().get(cmd_name)
         if point is not None:
             return LateCommand(cmd_name, point.module, point.attr, third_party=True)
-        # The completion in the shell must not print errors.
+        # There is no such command, or it is disabled. The completion in the shell must not print errors.
         if ctx.resilient_parsing:
             return None
         for disabled in entry_points(group=GROUP, name=cmd_name):
@@ -109,7 +109,7 @@ class LateCommand(TyperCommand):
         self.third_party = third_party
 
     def loaded(self) -> Any:
-        """Return the command itself, after importing its module.
+        """Return the command itself, after importing its module; it takes its place in ``COMMANDS``.
 
         Raises:
             PluginError: the module of a plugin fails.

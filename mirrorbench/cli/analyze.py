@@ -106,11 +106,11 @@ _DEFAULTS: dict[str, Any] = {
 """Defaults of the options that are not parameters of an analysis in ``ANALYSES``."""
 
 
-def _command(analysis: str, summary: str, *examples: str, **special_options: Any) -> None:
+def _add_command(analysis: str, summary: str, *examples: str, **special_options: Any) -> None:
     """Add the command of an analysis.
 
-    Its options are the parameters of the analysis in ``ANALYSES``, with their defaults, and those that it needs of
-    ``_DEFAULTS``.
+    Its options are the parameters of the analysis in ``ANALYSES`` and those of ``_DEFAULTS`` that it needs, with the
+    defaults given there.
 
     Args:
         analysis: name of the analysis.
@@ -120,6 +120,7 @@ def _command(analysis: str, summary: str, *examples: str, **special_options: Any
     """
     help_ = "\n\n".join([summary, *(f"`mirrorbench {example}`" for example in examples)])
     defaults = _DEFAULTS | ANALYSES[analysis]
+    # An analysis without encoders computes nothing on a device, and one without a task fetches no data.
     if "encoders" not in defaults:
         del defaults["device"]
     if "task" not in defaults:
@@ -142,6 +143,7 @@ def _command(analysis: str, summary: str, *examples: str, **special_options: Any
         )
 
     def command(output: Path, format_: str, plugin: object, **values: Any) -> None:
+        # ``None`` is a list that was not given: the analysis has its own default.
         analysis_options = {}
         for name in ANALYSES[analysis]:
             value = values.pop(name)
@@ -208,7 +210,7 @@ def _figure_formats(text: str) -> tuple[str, ...]:
     return check_formats(split_names([text or "pdf"]))
 
 
-_command(
+_add_command(
     "errors",
     "Items whose answer (for graded tasks: rank) changes between two encoders (MirrorWiC, Table 6).",
     "analyze errors -e bert+base:pooling=target,layers=-4: -e bert+mirrorwic -t wic",
@@ -222,7 +224,7 @@ _command(
     ],
     results=_Results,
 )
-_command(
+_add_command(
     "curves",
     "Scores by a setting of the tuning, from the results of a sweep (Mirror-BERT, Figure 5; MirrorWiC, Figure 4).",
     "run -e tiny+mirror:corpus_size=100 -e tiny+mirror:corpus_size=300 -t quick-sts --seeds 2",
@@ -239,14 +241,14 @@ _command(
     tasks=Annotated[list[str] | None, tasks_option("Tasks to draw.", "all")],
     log=Annotated[bool, typer.Option("--log", help="Use a logarithmic x axis.")],
 )
-_command(
+_add_command(
     "frequency",
     "A task's words by frequency bucket, and scores after tuning on each bucket (Mirror-BERT, Figure 8).",
     "run -e bert+mirror:corpus=words-en-0-10k -e bert+mirror:corpus=words-en-10-20k -t multisimlex-en",
     "analyze frequency --task multisimlex-en",
     results=_Folders,
 )
-_command(
+_add_command(
     "isotropy",
     "Isotropy of vectors: isotropy score, its logarithm, mean-vector norm (Mirror-BERT, Tables 9, 14).",
     "analyze isotropy -e bert -t stsb --texts sts-sentences",
@@ -255,13 +257,13 @@ _command(
         int, typer.Option(min=0, help="Maximum number of texts, drawn at random; 0 for all.")
     ],
 )
-_command(
+_add_command(
     "similarity",
     "Cosines of similar and dissimilar pairs, before and after tuning (Mirror-BERT, Figure 7).",
     "analyze similarity -e bert -t qnli",
     results=_Results,
 )
-_command(
+_add_command(
     "layers",
     "Layer by layer: performance, isotropy, random-word and intra-sentence similarity (MirrorWiC, Figure 2).",
     "analyze layers -e bert -t wic --texts wic-sentences-20k",
@@ -274,7 +276,7 @@ _command(
         ),
     ],
 )
-_command(
+_add_command(
     "projection",
     "The senses of a word in two dimensions (MirrorWiC, Figure 3), and their separation (silhouette).",
     "analyze projection -e bert -t wsd:examples=all --word spring",
@@ -296,7 +298,7 @@ _command(
     ],
     method=Annotated[str, typer.Option(help="Projection: tsne, pca, or umap (needs umap-learn).")],
 )
-_command(
+_add_command(
     "roc",
     "ROC curves of a task with binary labels (Mirror-BERT, Figure 4).",
     "analyze roc -e roberta -t qnli",

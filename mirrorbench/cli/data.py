@@ -126,29 +126,29 @@ def fetch(
     """Fetch data sets, corpora or suites from the sources that their cards name."""
     from mirrorbench.cli.display import lines_on_lacks
 
-    # Either names or --all, not both.
     if bool(names) == everything:
         raise UsageError(
-            "Name what to fetch, or give --all.", hint="mirrorbench data list shows the names."
+            "Give either names or --all.", hint="mirrorbench data list shows the names."
         )
     store = _store(data_dir, offline)
 
-    cards = _cards(names or ())
+    cards = _cards(names or ())  # without names: all of them
     failures: list[MirrorbenchError] = []
     for card in cards:
         try:
             files = store.fetch(card, force=force)
             folder = os.path.commonpath([path.parent for path in files.values()])
-            say(f"{card.name}: complete, {len(files)} of its files in {folder}")
+            say(f"{card.name}: complete, {len(files)} files in {folder}")
         except MirrorbenchError as error:
             failures.append(error)
     if len(failures) == 1:
         raise failures[0]
+    # Several errors are summarised: those that lack something together, the others one by one.
     if failures:
         for failure in failures:
             if not failure.lacks:
                 say(f"{failure}\n", err=True)
-        say(f"{len(failures)} of {len(cards)} data sets could not be fetched:", err=True)
+        say(f"{len(failures)} of {len(cards)} could not be fetched:", err=True)
         for line in lines_on_lacks(lack for failure in failures for lack in failure.lacks):
             say(line, err=True)
         raise DataUnavailableError(
@@ -172,6 +172,7 @@ def import_data(
 
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
+    # A card without changes is only counted below.
     affected = [card for card in report.cards.values() if card.imported or card.altered]
     unchanged = [card for card in report.cards.values() if card not in affected]
 
@@ -263,12 +264,13 @@ def show_overlap(
 
     rows: list[dict[str, Any]] = []
     failures: dict[str, MirrorbenchError] = {}
-    for name, overlap in Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks).items():
+    overlaps = Session(data_dir=data_dir, offline=offline).overlap(corpus, tasks)
+    for name, overlap in overlaps.items():
         if isinstance(overlap, MirrorbenchError):
             failures[name] = overlap
             continue
         row: dict[str, Any] = {"task": name, "corpus": corpus}
-        # A task that states no texts has no overlap.
+        # A task that states no texts has no counts, and is shown as unknown.
         if overlap:
             row |= overlap.to_json()
         rows.append(row)

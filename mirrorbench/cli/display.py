@@ -304,7 +304,7 @@ def on_interrupt_go_on(folder: Path) -> Any:
 def chosen_format(
     text: str, output: Path | None, renderers: Registry[Renderer]
 ) -> tuple[str, dict[str, Value]]:
-    """Return the format of a table and its options, from ``--format`` and ``--output``.
+    """Return the format of a table and its options, from the ``text`` of ``--format`` (``NAME:OPTIONS``) and ``--output``.
 
     The format is given by name, or else by the ending of the output: Markdown for an output without an ending. It is
     empty if neither is given. Options are a renderer's keyword-only arguments whose default is true, false, a number or
@@ -326,12 +326,11 @@ def chosen_format(
             raise unknown_name(f"option of the format {name}", option, list(types))
         expected_type = types[option]
         # A text that looks like a number was parsed as one.
-        if expected_type is str:
-            value = str(value)
-        if type(value) is not expected_type:
+        typed_value = str(value) if expected_type is str else value
+        if type(typed_value) is not expected_type:
             problem = f"{option}={value} is not of type {expected_type.__name__}"
             raise UsageError(f"--format {text}: {problem}")
-        options[option] = value
+        options[option] = typed_value
     return name, options
 
 

@@ -101,6 +101,7 @@ def encode(
         raise UsageError(
             f"--span-columns {span_columns}: two columns are needed", "Write START,END."
         )
+    # Only a file can be continued; JSON lines on standard output cannot.
     interrupted = "Interrupted."
     if output:
         interrupted = "Interrupted; run the same command again to continue."

@@ -138,7 +138,7 @@ def evaluate(
     from mirrorbench.session import Session
 
     if dry_run and as_json:
-        raise UsageError("--dry-run has no JSON", "Take one of the two options.")
+        raise UsageError("--dry-run prints no JSON", "Use only one of --dry-run and --json.")
     equality = requested_equality(margin)
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
@@ -155,12 +155,13 @@ def evaluate(
         if not quiet:
             for data_set in data_sets.values():
                 say(data_set.summary, err=not dry_run)
-        contamination: dict[str, Contamination] = {}
+        # A dry run, too, reads these texts and plans, so that it finds the errors of a real one.
+        overlap_by_name: dict[str, Contamination] = {}
         if tuned_on:
-            contamination = overlaps(
+            overlap_by_name = overlaps(
                 tuned_on, data_sets, session.plugins, session.folders.data, reporter
             )
-        overlap = list(overlap_lines(tuned_on, contamination, data_sets))
+        overlap_sentences = list(overlap_lines(tuned_on, overlap_by_name, data_sets))
         rows = encoder_rows(encoder, session.plugins, session.folders)
         plan = evaluation_plan(
             rows,
@@ -173,6 +174,7 @@ def evaluate(
             fetch=not dry_run,
         )
         if dry_run:
+            # The smallest difference that each data set can show.
             for data_set in data_sets.values():
                 say(data_set.difference_sentence())
                 if equality:
@@ -186,18 +188,18 @@ def evaluate(
             session.folders,
             session.compute,
             reporter,
-            tuned_on=contamination,
+            tuned_on=overlap_by_name,
             equality=equality,
         )
     board = evaluation.leaderboard
     if as_json:
-        print_json(as_object(evaluation, items) | {"overlap": overlap})
+        print_json(as_object(evaluation, items) | {"overlap": overlap_sentences})
     else:
         print_evaluation(evaluation, data_sets, items, notes)
-        for line in overlap:
-            say(line, err=True)
+        for sentence in overlap_sentences:
+            say(sentence, err=True)
         if not quiet:
-            # The rows of --baselines transform the same vectors; their lines would be repetitions.
+            # Rows of --baselines only transform the same vectors, so their lines would repeat these.
             labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
             for line in encoder_lines(board.results, labels, data_sets):
                 say(line, err=True)
@@ -208,10 +210,13 @@ def evaluate(
 def print_evaluation(
     evaluation: Evaluation, data: Mapping[str, Data], n_items: int, notes: str
 ) -> None:
-    """Print the table, a sentence for each verdict, what limits the answers, and ``n_items`` that changed most."""
+    """Print the table, a sentence for each verdict, what limits the answers, and the items that changed most.
+
+    ``n_items`` is the number of items that gained most, and of those that lost most (0: print none).
+    """
     from mirrorbench.cli.display import print_table
 
-    # With all notes, the sentences are among those below the table; with short ones, they follow it.
+    # All notes include the sentences on verdicts, which otherwise follow the table, or are left out by ``none``.
     print_table(evaluation.leaderboard.table, "all" if notes == "all" else "none")
     print_missing(evaluation, data)
     if not evaluation.encoders[1:]:
@@ -231,6 +236,7 @@ def print_evaluation(
 
 def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     """Print why scores are missing in the table, and which data therefore have no answer."""
+    # Computed results without a score: their notes say why, except the remarks on the data.
     results = evaluation.leaderboard.results
     for result in results:
         if result.main_score is None:
@@ -240,6 +246,7 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     for failure in evaluation.leaderboard.failures:
         cell = f"{evaluation.labels[str(failure.spec)]} on {data[failure.task].title}"
         say(f"Failed: {cell}: {failure.reason}\n{failure.hint}".rstrip())
+    # Data without a row of BM25, and data on which there is no score to compare others with.
     first_encoder = evaluation.encoders[0]
     for data_set in data.values():
         if any(result.task == data_set.name and NO_BM25 in result.notes for result in results):
@@ -252,6 +259,7 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
 def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     """Print the cosine above which pairs count as alike, and its quality on pairs that were not used to choose it."""
     results = evaluation.leaderboard.results
+    # Pairs of too few groups to choose a threshold on.
     for data_set in data.values():
         if data_set.task.kind != "pairs":
             continue
@@ -259,6 +267,7 @@ def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
         if any("threshold" not in result.metrics for result in results_on_data):
             needs = f"{FOLDS} groups of pairs of each label that share no text"
             say(f"{data_set.title}: no threshold, which needs {needs}")
+    # The thresholds of the encoders themselves, without the rows of --baselines.
     rows = []
     for result in results:
         if "threshold" not in result.metrics or result.spec not in evaluation.encoders:
@@ -453,7 +462,10 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
 
 
 def _answer(verdict: Verdict, label: str, sentence: str) -> dict[str, object]:
-    """Return the JSON object of a verdict, in which ``first`` is the score of the first encoder."""
+    """Return the JSON object of a verdict on an encoder, in which ``first`` is the score of the first encoder.
+
+    A verdict compares the encoder with the first one, whose score is therefore the verdict's second.
+    """
     interval = None if verdict.interval is None else list(verdict.interval)
     return {
         "encoder": label,

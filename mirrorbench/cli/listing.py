@@ -126,7 +126,7 @@ def _tasks(
     rows = []
     for entry in tasks:
         task = entry.value
-        card = getattr(task, "card", None)
+        card = getattr(task, "card", None)  # a task from code may have none
         suites_of_task = [name for name, members in suites.items() if entry.name in members]
         if suite and suite not in suites_of_task:
             continue
@@ -134,7 +134,7 @@ def _tasks(
             continue
         if language and language not in task.languages:
             continue
-        # The data of a task without a card are in its code.
+        # The data of a task without a card are in its code, and so always here.
         if here and card is not None and set(store.status(card).values()) != {"present"}:
             continue
         rows.append(

@@ -100,6 +100,7 @@ def paper(
         "eval_precision": eval_precision,
         "offline": offline,
     }
+    # Without a table, or with the name of a paper: list tables.
     if not table or table in plugins().papers:
         if run or format_ or output:
             raise UsageError(
@@ -118,6 +119,7 @@ def paper(
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
         failed = bool(outcome.failures)
+    # Show the table, with what is stored by now.
     if quiet:
         notes = "none"
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)

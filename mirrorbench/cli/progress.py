@@ -153,14 +153,15 @@ class Display(Reporter):
         return ", ".join(parts)
 
     def _remaining(self) -> str:
-        """Estimate the time that is left of the run or, until its first cell is computed, of the stage.
+        """Return the time that is left of the run or, until its first cell is computed, of the stage, as a phrase.
 
-        Empty in the first seconds, and where a size is unknown.
+        It is empty in the first seconds, and where a size is unknown.
         """
         now = time.monotonic()
         run_seconds = now - self._start
         if run_seconds < ESTIMATED_FROM:
             return ""
+        # Stored cells take no time, so the time of a cell is that of the computed ones.
         n_computed = self.done - self.cached
         if n_computed:
             seconds = run_seconds / n_computed * (self.total - self.done)
@@ -204,7 +205,7 @@ class Display(Reporter):
             tables: names of the files with the table of all results, which were written into ``root``.
         """
         if outcome.failures:
-            self._explain(outcome, root)
+            self._report_failures(outcome, root)
         if not outcome.results:
             stderr.print("No results.")
             return
@@ -219,14 +220,15 @@ class Display(Reporter):
             text += ", from earlier runs"
         elif self.cached:
             text += f", {self.cached} of them from earlier runs"
+        # Results may be new, but of models that an earlier run tuned.
         text += cached_models_phrase(outcome.results)
         text += f" ({self.elapsed})"
         if tables:
             text += f"; table of all results in this folder: {', '.join(tables)}"
         stderr.print(Text(text), soft_wrap=True)
 
-    def _explain(self, outcome: Outcome | Leaderboard, root: Path) -> None:
-        """Print the reasons of failed cells: by reason, and together those that lack data or a model."""
+    def _report_failures(self, outcome: Outcome | Leaderboard, root: Path) -> None:
+        """Print why cells failed, by reason, then what data and models are lacking; write the log of failures."""
         stderr.print()
         unavailable = [failure for failure in outcome.failures if failure.lacks]
         cells_by_reason = self._cells_by_reason(outcome)

@@ -196,6 +196,7 @@ def run(
         if not corpus:
             raise UsageError("--column needs a file in --corpus", "Add --corpus FILE.")
         corpus = f"{corpus}#{','.join(split_names(column))}"
+    # The example inside the package is small enough for several seeds.
     if not (grid or encoder or names):
         seeds = seeds or EMBEDDED_SEEDS
     with display.on_interrupt_go_on(output), progress_display(quiet) as reporter:
@@ -228,10 +229,12 @@ def run(
             _print_plan(planned, session, offline)
             return
         board = session.execute(planned)
+    # The results of a smoke run (--limit) lie in a folder of their own.
     folder = limited(output, limit or 0)
     tables = []
     if board.results:
         display.print_table(board.table, "none" if quiet else notes)
+        # The files beside the results hold all of them, also those of earlier runs.
         tables = _write_tables(_all_stored(session, board, folder), folder)
     reporter.finish(board, folder, tables)
     raise typer.Exit(1 if board.failures else 0)
@@ -288,6 +291,7 @@ def _all_stored(session: Session, board: Leaderboard, folder: Path) -> Leaderboa
 
 def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
     """Print the cells of a plan, each with its state, then counts, device, precisions and what is not available."""
+    # Each group of cells shares a model, which is tuned once.
     n_todo = 0
     for cells in plan.groups.values():
         model = cells[0].model
@@ -301,6 +305,7 @@ def _print_plan(plan: Plan, session: Session, offline: bool) -> None:
             if not is_done:
                 n_todo += 1
             display.say(f"  {state:6} {cell.spec}  {cell.task}  [{cell.id[:12]}]")
+    # Cells that cannot run for another reason than missing data or models, which follow at the end.
     for failure in plan.failures:
         if not failure.lacks:
             display.say(f"  cannot {failure.spec}  {failure.task}: {failure.reason}")

@@ -109,10 +109,10 @@ def tune(
     from mirrorbench.texts.tune import plan_tuning
 
     settings: dict[str, Any] = {"device": device, "offline": offline, "quiet": quiet}
-    untuned = str(replace(as_spec(encoder), method="", params=()))
+    untuned_spec = str(replace(as_spec(encoder), method="", params=()))
     if evaluate:
         # A dry run finds errors in the data before the tuning.
-        compare_on_own_data(evaluate, [untuned], dry_run=True, **settings)
+        compare_on_own_data(evaluate, [untuned_spec], dry_run=True, **settings)
     interrupted = f"Interrupted; nothing was written to {output}."
     with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
         session = Session(
@@ -139,18 +139,19 @@ def tune(
             )
             _print_plan(job, session)
             return
-        report = session.tune(texts, encoder, output, force=force, **options)
-    _print_report(report, reporter.elapsed)
-    tuned = str(EncoderSpec(os.path.join(".", report.folder)))
+        tuned = session.tune(texts, encoder, output, force=force, **options)
+    _print_report(tuned, reporter.elapsed)
+    # ``./`` marks a spec as the path of a directory.
+    tuned_spec = str(EncoderSpec(os.path.join(".", tuned.folder)))
     if evaluate and texts == STDIN:
         display.say(
             "the overlap of the data with texts from standard input is not counted", err=True
         )
-        compare_on_own_data(evaluate, [untuned, tuned], **settings)
+        compare_on_own_data(evaluate, [untuned_spec, tuned_spec], **settings)
     elif evaluate:
-        compare_on_own_data(evaluate, [untuned, tuned], tuned_on=texts, **settings)
+        compare_on_own_data(evaluate, [untuned_spec, tuned_spec], tuned_on=texts, **settings)
     else:
-        encoders = f"-e {shlex.quote(untuned)} -e {shlex.quote(tuned)}"
+        encoders = f"-e {shlex.quote(untuned_spec)} -e {shlex.quote(tuned_spec)}"
         display.say(f"Did it help? mirrorbench evaluate YOUR_DATA {encoders}")
 
 

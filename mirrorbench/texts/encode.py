@@ -100,7 +100,7 @@ def encode_texts(
     def open_encoder() -> Encoder:
         level_of_recipe = "wic" if in_context else level or "sentence"
         encoder, _ = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
-        reporter.stage("encoding", str(source), 0, "texts")
+        reporter.stage("encoding", str(source), 0, "texts")  # 0: their number is unknown
         return encoder
 
     advance = progress_callback(compute, reporter, "encoding", compute.precisions["encoding"], 0)
@@ -115,6 +115,7 @@ def encode_texts(
             numbers = ",".join(map(str, vector))
             output.write(f"[{numbers}]\n")
 
+    # A stream cannot be resumed, so it has no cache.
     encoded = _encode_chunks(source, lines, open_encoder(), write, None, advance)
     _note_truncation(encoded, source, reporter)
     return encoded
@@ -159,6 +160,7 @@ def encode_file(
     with beside(output) as workplace:
         complete = workplace / "vectors"
         encoder = open_encoder()
+        # Chunks of an interrupted run are used only for the same encoder in the same precision.
         identity = {
             "encoder": encoder.fingerprint,
             "computation": COMPUTATION,
@@ -191,7 +193,7 @@ def _encode_chunks(
     cache_folder: Path | None,
     advance: Callable[[int], None],
 ) -> EncodedFile:
-    """Encode and write a stream of inputs, and count them.
+    """Encode a stream of inputs chunk by chunk, write the vectors, and return the counts.
 
     ``cache_folder`` holds an embedding cache for each chunk; ``None`` for an output that cannot be resumed.
     """
@@ -215,10 +217,12 @@ def _encode_chunks(
                 shutil.rmtree(cache.folder, ignore_errors=True)
                 cache.put(distinct, vectors)
         truncation = Truncation.total([truncation, truncation_of(encoder, inputs)])
+        # Not in the first chunk, before which the number of dimensions is unknown.
         if rows and vectors.shape[1] != dimensions:
             raise UsageError(
                 f"the encoder's vectors have {vectors.shape[1]} and {dimensions} dimensions"
             )
+        # Repeated inputs were encoded once, and are written each in its place.
         rows_of_inputs = {text_input: row for row, text_input in enumerate(distinct)}
         write(lines_of_chunk, vectors[[rows_of_inputs[text_input] for text_input in inputs]])
         rows += len(inputs)

@@ -150,6 +150,7 @@ def check_output(output: Path, force: bool) -> None:
         raise UsageError(
             problem, "Name an --output whose path is text, or set PYTHONUTF8=1 where it is UTF-8."
         )
+    # Folders that could not be renamed, or must not be.
     reason = ""
     if os.path.ismount(output):
         reason = "a mount point"
@@ -162,6 +163,7 @@ def check_output(output: Path, force: bool) -> None:
         )
     if not output.is_dir() or not any(output.iterdir()):
         return
+    # From here on, the directory holds something: it must be an encoder, and nothing but an encoder.
     if not (output / DESCRIPTION).is_file():
         problem = f"{output} is not empty and holds no encoder written by mirrorbench; nothing was changed"
         raise UsageError(problem, "Name another --output.")
@@ -231,6 +233,7 @@ def _clean_up(workplace: Path, output: Path) -> None:
         except OSError as error:
             problem = f"{old} is the former encoder of {output}, which now holds something else"
             raise StorageError(problem, "Move one of them elsewhere.") from error
+    # What is left: an unfinished encoder, or one that was replaced.
     for folder in (old, new):
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -284,6 +287,7 @@ def write_encoder(
     from safetensors.torch import save_file
 
     transformer.save(folder)
+    # JSON files by path: those of the transformer replace what ``save`` wrote.
     files = _transformer_files(folder, transformer, pooling, base or transformer.path)
     readout = pooling.to_json()
     if post:
@@ -318,7 +322,7 @@ def _module_entry(number: int, name: str, path: str) -> dict[str, Any]:
 def _transformer_files(
     folder: Path, transformer: Transformer, pooling: Pooling, base: Path
 ) -> dict[str, Any]:
-    """Return the saved settings of the transformer, with those that sentence-transformers reads, by file."""
+    """Return the JSON files of a saved transformer, changed so that other libraries read it as mirrorbench does."""
     config_name = ADAPTER if is_adapted(transformer.adaptable_model) else "config.json"
     config = json.loads((folder / config_name).read_bytes())
     tokenizer = json.loads((folder / "tokenizer_config.json").read_bytes())

@@ -60,6 +60,7 @@ class KeptColumns:
         if format_of(self._source) == "parquet":
             schema = parquet.read_schema(Path(self._source).expanduser())
             return [schema.field(name).type for name in self._names]
+        # Widen the type of each column batch by batch; the null type fits all values.
         types: list[Any] = [arrow.null() for _ in self._names]
         numbered_rows = [*first_row, *islice(rows, _ROWS_AT_ONCE)]
         while numbered_rows:

@@ -100,6 +100,7 @@ def write_card(
     # AutoModel would also open the decoder.
     if model_class.endswith("EncoderModel"):
         opener = model_class
+    # An adapter is opened on its backbone, which the card names; empty for a whole model.
     adapter = ""
     if backbone and is_adapted(transformer.adaptable_model):
         adapter = base_reference(backbone)["base_model_name_or_path"]

@@ -61,6 +61,7 @@ class Sample:
             transformer, encoder.pooling, transformer.matrix_precision
         ).encode(texts)
 
+        # Other libraries round differently: by little in float32, by more in half precision.
         if transformer.matrix_precision == "fp32":
             relative_tolerance = 1e-3
             rounding_error = 1e-5

@@ -113,16 +113,17 @@ def plan_tuning(
     check_output(output, force)
     # Errors in the spec are found before a large file is read.
     resolve_method(spec, level, None, plugins)
+    source = texts
     name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         name = printable(f"./{Path(texts).name}")
-        texts = _documents(texts, plugins, folders)
+        source = _documents(texts, plugins, folders)
     elif isinstance(texts, str | Path):
         # Opens the file: a missing one is an error before a model is downloaded.
         read_rows(str(texts), columns)
     tokenizer = checked_tokenizer(locate(spec, "en", folders.offline))
     tuning_texts = read_tuning_texts(
-        texts,
+        source,
         columns,
         held_out,
         seed,
@@ -130,9 +131,10 @@ def plan_tuning(
         name=name,
         note=reporter.note,
     )
-    source = texts if isinstance(texts, str | Path) else tuning_texts.name
-    reporter.note(f"{source}: {tuning_texts.summary}")
+    shown_name = source if isinstance(source, str | Path) else tuning_texts.name
+    reporter.note(f"{shown_name}: {tuning_texts.summary}")
 
+    # The default method differs for texts and pairs, and only now it is known which these are.
     spec = resolve_method(spec, level, tuning_texts.are_pairs, plugins)
     maker = PlanMaker(plugins, folders, compute, reporter)
     generated = GeneratedCorpus(tuning_texts.name, "a user's texts", tuning_texts.corpus)
@@ -142,6 +144,7 @@ def plan_tuning(
     assert pooling is not None
     assert model.recipe is not None
     assert model.corpus is not None
+    # Everything that can be found wrong with the encoder is an error before it is tuned.
     _check_adapter(spec, model.recipe, merge)
     check_exportable(
         spec,
@@ -247,14 +250,16 @@ def _tune_and_measure(
     model = job.model
     corpus_ref = model.corpus
     assert corpus_ref is not None
+    # Tunes the model, unless it is in the cache.
     loaded, seconds = loader.load_transformed(model, job.pooling, job.precision, job.corpora)
     loader.reporter.stage("checking", "the held-out lines")
     pair_function = loader.plugins.methods[job.spec.method].pairs
     pairs = positive_pairs(texts.held_out_corpus(), job.seed, pair_function)
     report = _trajectory(loader, model, job.pooling, _backbone(loaded), pairs)
-    stored_report = None
+    report_object = None
     if report:
-        stored_report = {**asdict(report), "verdict": report.verdict}
+        report_object = {**asdict(report), "verdict": report.verdict}
+    # What ``mirrorbench.json`` says.
     corpus = {
         "name": texts.name,
         "sha256": corpus_ref.sha256,
@@ -270,7 +275,7 @@ def _tune_and_measure(
         "corpus": corpus,
         "seed": job.seed,
         "identity": model.identity(),
-        "held_out": stored_report,
+        "held_out": report_object,
         "mirrorbench": __version__,
     }
     _note_window(texts, _backbone(loaded), loader.reporter)
@@ -353,6 +358,7 @@ def _trajectory(
     assert model.recipe is not None
     assert model.corpus is not None
     stored = loader.cache.describe_model(model.key)
+    # The stored measures count only if they are those of the same held-out texts.
     if stored.get("held_out") and stored["corpus"].get("held_out", "") == model.corpus.held_out:
         return msgspec.convert(stored["held_out"], Trajectory)
     if not pairs:
@@ -376,6 +382,7 @@ def _neighbours(
     texts = [first for first, _ in pairs]
     nearest_before = report.states[0].nearest
     nearest_after = report.states[report.kept].nearest
+    # Neighbours are known for the first few texts only.
     return tuple(
         (text, texts[before], texts[after])
         for text, before, after in zip(texts, nearest_before, nearest_after, strict=False)

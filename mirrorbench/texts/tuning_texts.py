@@ -107,17 +107,15 @@ def read_tuning_texts(
     lines: Sequence[tuple[str, ...]]
     texts = _checked_texts(values)
     if texts:
+        # Each text may be a pair, written as one line.
         pairs = pairs_of(texts, name, raw)
         if pairs and len(columns) < 2:
-            mark = "a tab" if all("\t" in text for text in texts) else "||"
-            note(
-                f"{name}: each {unit} holds {mark}, so that all are pairs of texts; to tune on them as they are, name the "
-                "method: BACKBONE+mirror"
-            )
+            note(_note_on_pairs(texts, name, unit))
         lines = pairs or [(text,) for text in texts]
     else:
         lines = [value for value in values if not isinstance(value, str)]
 
+    # Distinct lines in their order, each with the number of the first line that has its texts; blank ones are skipped.
     n_read = 0
     first_numbers: dict[tuple[str, ...], int] = {}
     for number, line in zip(numbers, lines, strict=True):
@@ -136,6 +134,7 @@ def read_tuning_texts(
             f"{problem}: too few to tune on",
             "Tuning needs at least two lines; thousands are usual.",
         )
+    # Lines to hold out are drawn; both parts keep the order of the file.
     order = np.random.default_rng(seed).permutation(len(distinct))
     held_out_rows = set(order[:n_held_out].tolist())
     train = tuple(line for row, line in enumerate(distinct) if row not in held_out_rows)
@@ -149,6 +148,15 @@ def read_tuning_texts(
         n_duplicates=n_read - len(distinct),
         numbers=tuple(first_numbers[line] for line in (*train, *held_out_lines)),
         unit=unit,
+    )
+
+
+def _note_on_pairs(texts: Sequence[str], name: str, unit: str) -> str:
+    """Return the note that lines without columns were read as pairs, and how to read them as texts."""
+    mark = "a tab" if all("\t" in text for text in texts) else "||"
+    return (
+        f"{name}: each {unit} holds {mark}, so that all are pairs of texts; to tune on them as they are, name the "
+        "method: BACKBONE+mirror"
     )
 
 

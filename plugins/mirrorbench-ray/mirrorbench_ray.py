@@ -65,10 +65,11 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     assert isinstance(gpus, float)
     if min(workers, cpus, gpus) < 0:
         raise UsageError("the Ray executor takes no negative number of workers, cpus or gpus")
-    # Several tasks share a GPU.
+    # With a fraction of a GPU for each, several tasks share one, and each uses only its share of the memory.
     if 0 < gpus < 1:
         job = replace(job, context=replace(job.context, share=gpus))
-    job.share()
+    job.share()  # writes the corpora where the tasks find them
+    # A program that is connected to Ray already keeps its connection.
     is_connected_here = not ray.is_initialized()
     if is_connected_here:
         _connect(address, ceil((workers or 2) * max(1, cpus)))
@@ -158,7 +159,7 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
     """Yield outcomes as they come, with at most ``workers`` tasks at a time (0: any number)."""
     import ray
 
-    waiting = list(reversed(job.groups))
+    waiting = list(reversed(job.groups))  # ``pop`` takes the first group from the end
     running: dict[Any, CellGroup] = {}
     context = ray.put(job.context)
     try:

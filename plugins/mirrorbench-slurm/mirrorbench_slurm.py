@@ -101,10 +101,10 @@ def execute(job: Job) -> Iterator[CellOutcome]:
                 f"executor option {name}={options[name]}: nothing could be computed",
                 "The least is 1.",
             )
-    job.share()
-    n_groups = int(options["groups"])
-    starts = range(0, len(job.groups), n_groups)
-    parts = [_Part(job.groups[start : start + n_groups]) for start in starts]
+    job.share()  # writes the corpora where the jobs find them
+    groups_per_job = int(options["groups"])
+    starts = range(0, len(job.groups), groups_per_job)
+    parts = [_Part(job.groups[start : start + groups_per_job]) for start in starts]
     yield from _Array(job, options, cluster).run(parts)
 
 
@@ -144,6 +144,7 @@ class _Array:
         try:
             while waiting or running:
                 # Slurm itself limits the jobs that run at a time; for processes of this machine, this loop does.
+                # A lost part is put back into ``waiting``, and submitted in the next round.
                 n_to_submit = len(waiting)
                 if self.executor.cluster != "slurm":
                     n_to_submit = min(n_to_submit, self.limit - len(running))

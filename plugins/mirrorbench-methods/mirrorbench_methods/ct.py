@@ -74,6 +74,7 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
         )
     n = len(texts)
     index = np.arange(n)[:, None]  # shape (n, 1)
+    # Rows of the first and second texts of different pairs, both of shape (n, DIFFERENT).
     if maker.protocol == "released":
         left, right = maker.rng.integers(n, size=(2, n, DIFFERENT))
     else:
@@ -81,6 +82,7 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
         # A distance from 1 to n - 1, so that no text is paired with itself.
         distance = 1 + maker.rng.integers(n - 1, size=(n, DIFFERENT))
         right = (index + distance) % n
+    # Each text with itself, followed by its different pairs; these pairs stay together in a batch.
     first = [texts[i] for i in np.hstack([index, left]).ravel()]
     second = [texts[i] for i in np.hstack([index, right]).ravel()]
     groups = ["same", *["different"] * DIFFERENT] * n

@@ -1,4 +1,4 @@
-"""DiffCSE (Chuang et al., NAACL 2022): SimCSE, and vectors from which a second model detects replaced tokens.
+"""DiffCSE (Chuang et al., NAACL 2022): SimCSE, with vectors that also help a second model to detect replaced tokens.
 
 A frozen language model fills masked tokens of a text. The discriminator, a copy of the model that learns too, reads the
 result with the text's vector in place of its first token, and detects the replaced tokens. "Released code" is
@@ -48,7 +48,10 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 class Difference(Objective):
-    """The loss ``in-batch`` of projected vectors, and the cross-entropy of detecting replaced tokens from them."""
+    """The loss ``in-batch`` of projected vectors, plus the cross-entropy of detecting replaced tokens with their help.
+
+    ``modules`` are the discriminator, the projection and the detector, in this order.
+    """
 
     def __init__(self, transformer: Transformer, recipe: Recipe) -> None:
         from torch import nn
@@ -64,14 +67,15 @@ class Difference(Objective):
             nn.BatchNorm1d(size, affine=False),
         )
         discriminator = copy.deepcopy(transformer.model)
-        discriminator.embeddings.register_forward_hook(self.put_vectors)
+        # Gives the discriminator the vector of each text, in place of the embedding of its first token.
+        discriminator.embeddings.register_forward_hook(self.insert_vectors)
         detector = nn.Linear(size, 2)
         self.modules = [
             discriminator,
             projection.to(transformer.device),
             detector.to(transformer.device),
         ]
-        self.vectors: Tensor | None = None
+        self.vectors_to_insert: Tensor | None = None  # set before each pass of the discriminator
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Add the mean over the first views and ``WEIGHT`` times the mean over the tokens of both views."""
@@ -106,18 +110,17 @@ class Difference(Objective):
 
         discriminator, _, detector = self.modules
         filled = self.filled(tokens, real)
-        # ``put_vectors`` reads them, as a hook inside the discriminator.
-        self.vectors = vectors
+        self.vectors_to_insert = vectors
         states = discriminator(input_ids=filled, attention_mask=real.long()).last_hidden_state
         is_replaced = (filled != tokens)[real].long()
         return cross_entropy(detector(states)[real].float(), is_replaced, reduction="sum")
 
-    def put_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
-        """Replace the first embedding of each text by the text's vector."""
+    def insert_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
+        """Replace the first embedding of each text by the text's vector, as a hook of the discriminator's embeddings."""
         import torch
 
-        assert self.vectors is not None
-        return torch.cat([self.vectors[:, None].to(output.dtype), output[:, 1:]], dim=1)
+        assert self.vectors_to_insert is not None
+        return torch.cat([self.vectors_to_insert[:, None].to(output.dtype), output[:, 1:]], dim=1)
 
 
 def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int) -> Tensor:
@@ -137,7 +140,7 @@ def language_model(transformer: Transformer) -> Any:
     from mirrorbench.models.opening import read_weights
 
     config = transformer.model.config
-    # A vector takes the place of an embedding, so both have the same size.
+    # The discriminator, a copy of this model, gets a vector in place of an embedding, so both need the same size.
     has_embeddings = hasattr(transformer.model, "embeddings")
     embedding_size = getattr(config, "embedding_size", config.hidden_size)
     takes_vectors = has_embeddings and embedding_size == config.hidden_size

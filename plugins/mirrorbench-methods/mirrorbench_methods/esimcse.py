@@ -62,6 +62,7 @@ def repeat_tokens(ids: list[int], context: AugmentationContext) -> list[int]:
     largest = max(0, min(largest, len(positions)))
     number = context.rng.integers(largest + 1)
     repeated = context.rng.choice(positions, number, replace=False) if number else []
+    # How often each token occurs in the result.
     counts = np.where(np.isin(np.arange(len(ids)), repeated), 2, 1)
     return np.repeat(ids, counts).tolist()
 

@@ -61,7 +61,7 @@ def mask_token(states: Tensor, tokens: Tokens) -> Tensor:
     import torch
 
     is_mask = (tokens.ids == tokens.tokenizer.mask_token_id) & tokens.mask.bool()
-    # Positions from 1, so that 0 means a text without a mask.
+    # Positions are counted from 1, so that the maximum is that of the last mask, and 0 (then -1) without a mask.
     numbers = torch.arange(1, is_mask.shape[1] + 1, device=is_mask.device)
     positions = (is_mask * numbers).amax(1) - 1
     if int(positions.min()) < 0:
@@ -125,9 +125,11 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
     given_start, given_end = transformer.prompt_ids(given)
     template_start, template_end = transformer.prompt_ids(template)
 
+    # ``forward`` gets texts in the given template, reads them in the other one, and subtracts what that template
+    # gives without a text.
     class Denoising(Transformer):
         def forward(self, ids: Ragged, poolings: Any, *args: Any, **named: Any) -> list[Tensor]:
-            # A row is special tokens, start of the given template, text, its end, special tokens.
+            # A row is special tokens, start of the given template, text, end of the template, special tokens.
             n_leading, n_trailing = self.special_tokens
             rows = list(ids)
             leading = rows[0][:n_leading]
@@ -141,21 +143,22 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
 
             # The template alone has the positions that it has around a text, so it is read once for each length of a
             # text: positions have the shape (lengths, tokens of the template).
-            lengths, length_of_row = np.unique([len(text) for text in texts], return_inverse=True)
+            lengths, index_of_length = np.unique([len(text) for text in texts], return_inverse=True)
             template_ids = np.concatenate([template_before, template_after])
-            places = np.arange(len(template_ids))
-            is_after_text = places >= len(template_before)
-            start = first_position(lambda key: getattr(self.model.config, key, None))
-            positions = start + places + lengths[:, None] * is_after_text
+            offsets = np.arange(len(template_ids))
+            is_after_text = offsets >= len(template_before)
+            first = first_position(lambda key: getattr(self.model.config, key, None))
+            positions = first + offsets + lengths[:, None] * is_after_text
             tokens = self._moved(np.tile(template_ids, (len(lengths), 1)))
             states = self._states(True, input_ids=tokens, position_ids=self._moved(positions))
             template_tokens = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
 
+            # For each pooling, the vector of a text minus that of the template around a text of its length.
             vectors = super().forward(Ragged.of(prompted), poolings, *args, **named)
             denoised = []
             for vectors_of_pooling, pooling in zip(vectors, poolings, strict=True):
                 noise = pool(states, template_tokens, pooling, self.poolings)
-                denoised.append(vectors_of_pooling - noise[self._moved(length_of_row)])
+                denoised.append(vectors_of_pooling - noise[self._moved(index_of_length)])
             return denoised
 
     values = {field.name: getattr(transformer, field.name) for field in fields(Transformer)}

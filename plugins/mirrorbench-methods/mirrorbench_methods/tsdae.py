@@ -98,6 +98,7 @@ def tied_decoder(transformer: Transformer) -> Any:
         raise TuningError(
             problem, "Use a backbone of the BERT or RoBERTa family, or another method."
         )
+    # The decoder's modules hold the model's weights themselves, not copies, so both learn the same ones.
     for name, weight in transformer.model.named_parameters():
         if name in parameters:
             module, _, attribute = name.rpartition(".")

@@ -68,6 +68,7 @@ def entries(task: Any, codes: Mapping[str, str] | None = None) -> list[Entry]:
         name = f"{PREFIX}{metadata.name}"
         if len(subsets) > 1:
             name += f"-{subset}"
+        # A dictionary keeps the order of codes without repeats: two scripts may have one language.
         languages: dict[str, None] = {}
         for language_script in language_scripts:
             code = language_script.partition("-")[0]

@@ -53,17 +53,17 @@ def run(
 
     chosen = [_task(name) for name in split_names(tasks)]
     model = MirrorbenchModel(spec, device=device, data_dir=data_dir, offline=offline)
-    failed = 0
+    n_failed = 0
     typer.echo("task\tsplit\tsubset\tscore")
     for task in chosen:
         outcome = evaluate(model, task, output, offline)
         for split, subset, score in outcome.scores:
             typer.echo(f"{task.metadata.name}\t{split}\t{subset}\t{score:.4f}")
         if outcome.failure:
-            failed += 1
+            n_failed += 1
             _say(f"{task.metadata.name} failed: {outcome.failure}")
-    _say(f"{len(chosen) - failed} of {len(chosen)} tasks done. Results: {output / 'results'}")
-    if failed:
+    _say(f"{len(chosen) - n_failed} of {len(chosen)} tasks done. Results: {output / 'results'}")
+    if n_failed:
         raise typer.Exit(1)
 
 

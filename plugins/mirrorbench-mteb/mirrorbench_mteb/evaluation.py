@@ -37,6 +37,7 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
     from mteb.cache import ResultCache
 
     cache = ResultCache(folder)
+    # Data that cannot be loaded are the failure of this task only; stored results need no data.
     stored = cache.load_task_result(task.metadata.name, model.mteb_model_meta)
     if stored is None and not task.is_aggregate:
         try:

@@ -72,7 +72,8 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
     from mirrorbench_mteb.meta import model_meta
 
-    results_of_models: dict[tuple[str, str, str], dict[str, list[tuple[Entry, Result]]]] = {}
+    # The results of each model (spec, protocol, revision), by MTEB's task: each with the entry of its subset.
+    tasks_of_models: dict[tuple[str, str, str], dict[str, list[tuple[Entry, Result]]]] = {}
     left_out = []
     for result in results:
         entry = catalogue().get(COUNTERPARTS.get(result.task, result.task))
@@ -82,31 +83,31 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
         elif entry is not None:
             revision = str(result.encoder.get("fingerprint", ""))[:12]
             model = (result.spec, result.protocol, revision)
-            tasks = results_of_models.setdefault(model, {})
-            tasks.setdefault(entry.task, []).append((entry, result))
+            results_by_task = tasks_of_models.setdefault(model, {})
+            results_by_task.setdefault(entry.task, []).append((entry, result))
     cache = ResultCache(folder)
     files = []
-    for (spec, protocol, revision), tasks in results_of_models.items():
-        meta = model_meta(spec, revision or "unknown", _facts(tasks), protocol)
-        for task, subsets in tasks.items():
+    for (spec, protocol, revision), results_by_task in tasks_of_models.items():
+        meta = model_meta(spec, revision or "unknown", _facts(results_by_task), protocol)
+        for task, subsets in results_by_task.items():
             with _quiet():
                 cache.save_to_cache(_task_result(task, subsets), meta)
             files.append(cache.get_task_result_path(task, meta))
     return Exported(tuple(files), tuple(left_out))
 
 
-def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """Return the facts on an encoder that its results state; ``tasks`` are its results by MTEB's name of the task."""
+def _facts(results_by_task: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
+    """Return what an encoder's results say about it; the results, at least one, are given by MTEB's name of the task."""
     from mirrorbench_mteb.meta import Facts
 
     contaminated_tasks = []
     days = []
-    for task, subsets in tasks.items():
+    for task, subsets in results_by_task.items():
         results = [result for _, result in subsets]
         if any((result.overlap or {}).get("any_text") for result in results):
             contaminated_tasks.append(task)
         days += [result.created[:10] for result in results]
-    first_entry, first_result = next(iter(tasks.values()))[0]
+    first_entry, first_result = next(iter(results_by_task.values()))[0]
     encoder = first_result.encoder
     corpus = first_result.cell.get("corpus") or {}
     return Facts(
@@ -116,6 +117,7 @@ def _facts(tasks: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
         corpus=str(corpus.get("name", "")),
         language=first_entry.languages[0],
         contaminated=contaminated_tasks,
+        # A tuned encoder exists from its first result on; an untuned one has the date of its backbone.
         created=min(days) if corpus else "",
     )
 

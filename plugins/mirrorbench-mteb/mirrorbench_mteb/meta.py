@@ -143,6 +143,7 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         release_date = origin.entry.release_date
         training_data = origin.entry.public_training_data
         citation = origin.entry.citation
+    # A tuned encoder has those of its tuning.
     if facts.created:
         release_date = facts.created
     if origin.cards:
@@ -152,6 +153,7 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         paper, cited_by = PAPERS[origin.method]
         citation = builtin_cards()[cited_by].citation
 
+    # An encoder that MTEB loads itself is the model of the hub, not adapted from it.
     is_adapted = origin.hub_id and origin.hub_id != origin.published
     return ModelMeta(
         loader=SentenceTransformerEncoderWrapper if origin.published else None,

@@ -155,6 +155,7 @@ def _rows(task: Any, entry: Entry, offline: bool) -> Any:
     """Return the rows of the entry's split, loaded by mteb."""
     load_data(task, offline)
     dataset = task.dataset
+    # A data set with one subset has its splits at the top.
     splits = dataset.get(entry.subset, dataset)
     if entry.split not in splits:
         raise DataFormatError(
