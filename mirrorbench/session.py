@@ -627,9 +627,9 @@ def _objects(encoders: Any) -> dict[EncoderSpec, Encoder]:
     if not isinstance(encoders, list | tuple):
         return {}
     objects = [encoder for encoder in encoders if isinstance(encoder, NamedEncoder)]
-    names = {named.name for named in objects}
+    names_of_objects = {named.name for named in objects}
     for encoder in encoders:
-        if not isinstance(encoder, NamedEncoder) and _backbone_name(encoder) in names:
+        if not isinstance(encoder, NamedEncoder) and _backbone_name(encoder) in names_of_objects:
             raise UsageError(
                 f"an object has the name of another encoder, {encoder}",
                 "Pass another name for the object.",

@@ -304,9 +304,9 @@ def on_interrupt_go_on(folder: Path) -> Any:
 def chosen_format(
     text: str, output: Path | None, renderers: Registry[Renderer]
 ) -> tuple[str, dict[str, Value]]:
-    """Return the format of a table and its options, from the ``text`` of ``--format`` (``NAME:OPTIONS``) and ``--output``.
+    """Return the format of a table and its options, from ``--format`` and ``--output``.
 
-    The format is given by name, or else by the ending of the output: Markdown for an output without an ending. It is
+    ``text`` is the value of ``--format``, ``NAME:OPTIONS``. The format is given by name, or else by the ending of the output: Markdown for an output without an ending. It is
     empty if neither is given. Options are a renderer's keyword-only arguments whose default is true, false, a number or
     a text.
 

@@ -40,6 +40,7 @@ def doctor(
         print_json(report)
         raise typer.Exit(1 if report["problems"] else 0)
 
+    # Each section is a title and rows of a name and a text.
     versions = []
     for name, version in report["versions"].items():
         versions.append((name, version or "not installed"))

@@ -259,7 +259,7 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
 def print_thresholds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     """Print the cosine above which pairs count as alike, and its quality on pairs that were not used to choose it."""
     results = evaluation.leaderboard.results
-    # Pairs of too few groups to choose a threshold on.
+    # Data whose pairs form too few groups to choose a threshold.
     for data_set in data.values():
         if data_set.task.kind != "pairs":
             continue

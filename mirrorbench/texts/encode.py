@@ -83,6 +83,7 @@ def encode_texts(
     level: str = "",
 ) -> EncodedFile:
     """Encode a file of texts, with the arguments of ``Session.encode``."""
+    # The columns of ``spans`` mark words in context as brackets do.
     in_context = words_in_context or bool(spans)
     if in_context and level:
         raise UsageError(

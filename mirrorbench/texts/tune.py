@@ -218,6 +218,7 @@ def tune_texts(
     try:
         loaded, tuned, description = _tune_and_measure(job, loader)
     except UnreadableTextError as error:
+        # A text that is not the user's own has no place in the file.
         place = job.texts.place(error.text)
         if not place:
             raise

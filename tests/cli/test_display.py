@@ -54,7 +54,9 @@ def test_missing_network_is_summarised_in_few_lines(
     hosts = next(line for line in said.err.splitlines() if line.startswith("No answer from"))
     assert hosts.count("huggingface.co") == hosts.count("raw.githubusercontent.com") == 1
     fetch = ("data", "fetch", "sts", "--data-dir", "data")
-    said = mirrorbench(*fetch).assert_fails(1, "7 of 7 data sets", "mirrorbench data fetch NAME")
+    said = mirrorbench(*fetch).assert_fails(
+        1, "7 of 7 could not be fetched", "mirrorbench data fetch NAME"
+    )
     assert len(said.err.splitlines()) <= 15
 
 
