@@ -56,8 +56,8 @@ class Session:
         data_dir: the folder of data files; by default ``MIRRORBENCH_DATA``, or the platform's data directory.
         cache: the folder of tuned models and embeddings; by default ``MIRRORBENCH_CACHE``, or the platform's.
         device: ``auto``, ``cpu``, ``cuda``, ``cuda:N`` or ``mps``.
-        precision: precision of tuning: ``auto`` (bf16 on CUDA, fp16 on GPUs before Ampere; else fp32), ``fp32``, ``bf16``
-            or ``fp16``.
+        precision: precision of tuning: ``auto`` (bf16 on CUDA, fp16 on GPUs before Ampere; else fp32), ``fp32``,
+            ``bf16`` or ``fp16``.
         eval_precision: precision of evaluation and encoding: ``auto`` (fp32), ``fp32``, ``bf16`` or ``fp16``.
         offline: open no network connection.
         deterministic: on a GPU, use only algorithms that repeat bit for bit.

@@ -306,9 +306,9 @@ def chosen_format(
 ) -> tuple[str, dict[str, Value]]:
     """Return the format of a table and its options, from ``--format`` and ``--output``.
 
-    ``text`` is the value of ``--format``, ``NAME:OPTIONS``. The format is given by name, or else by the ending of the output: Markdown for an output without an ending. It is
-    empty if neither is given. Options are a renderer's keyword-only arguments whose default is true, false, a number or
-    a text.
+    ``text`` is the value of ``--format``, ``NAME:OPTIONS``. Without a name, the ending of the output gives the format:
+    Markdown for an output without an ending. The format is empty if there is no output either. Options are a renderer's
+    keyword-only arguments whose default is true, false, a number or a text.
 
     Raises:
         UsageError: an unknown ending or option, or a value of the wrong type.

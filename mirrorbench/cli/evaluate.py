@@ -412,7 +412,7 @@ def _short(text: str, max_length: int = 100) -> str:
 
 
 def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
-    """Return the JSON object of an evaluation, with the ``n_items`` items that gained and lost most (0: without items)."""
+    """Return the JSON object of an evaluation, with the ``n_items`` that gained and lost most (0: no items)."""
     board = evaluation.leaderboard
     labels = evaluation.labels
     scores = []

@@ -116,7 +116,7 @@ class Difference(Objective):
         return cross_entropy(detector(states)[real].float(), is_replaced, reduction="sum")
 
     def insert_vectors(self, module: Any, inputs: Any, output: Tensor) -> Tensor:
-        """Replace the first embedding of each text by the text's vector, as a hook of the discriminator's embeddings."""
+        """Replace the first embedding of each text by the text's vector, as a hook of the embeddings."""
         import torch
 
         assert self.vectors_to_insert is not None

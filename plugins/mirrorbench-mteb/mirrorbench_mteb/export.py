@@ -97,7 +97,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(results_by_task: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """Return what an encoder's results say about it; the results, at least one, are given by MTEB's name of the task."""
+    """Return what an encoder's results, at least one, say about it; they are given by MTEB's name of the task."""
     from mirrorbench_mteb.meta import Facts
 
     contaminated_tasks = []
