@@ -30,7 +30,7 @@ _SYNONYMS = {
 
 
 def checks_keywords(settings: Iterable[str] = ()) -> Callable[[Callable[_P, _T]], Callable[_P, _T]]:
-    """Return a decorator that makes a function refuse unknown keyword arguments and name the right one.
+    """Return a decorator that makes a function refuse unknown keyword arguments; the error names the right one.
 
     ``settings``: keywords that the function takes as ``**settings``.
     """

@@ -134,6 +134,7 @@ def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str
         )
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
+    # ``auto`` follows the number of GPUs, or without one what this machine has.
     if requested != "auto":
         device = requested
     elif gpus is not None:
@@ -145,6 +146,7 @@ def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str
             f"--device {device}, but gpus={gpus} of the executor", "Leave out --device or gpus."
         )
     if here:
+        # Raises the error for a device that this machine does not have.
         return pick_device(device).type
     return device.partition(":")[0]
 
@@ -261,6 +263,7 @@ def fetched(tensor: torch.Tensor) -> Callable[[], NDArray[Any]]:
     if not tensor.is_cuda:
         array = tensor.cpu().numpy()
         return lambda: array
+    # Only a copy to pinned memory runs while Python goes on.
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)
     host.copy_(tensor, non_blocking=True)
     copy_end = torch.cuda.current_stream(tensor.device).record_event()

@@ -77,7 +77,7 @@ class _ForwardingLoader(Loader):
     """Loader of modules whose names are looked up in the current modules."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the module a ``__getattr__``."""
+        """Give the module a ``__getattr__``, which looks names up in the current modules and warns."""
         old_path = module.__name__
 
         def look_up(name: str) -> Any:

@@ -210,7 +210,7 @@ class Plugins:
         self.files: list[Path] = []
         # Checksums of these files by the name of their plugin.
         self._checksums: dict[str, str] = {}
-        # Distributions of all loaded plugins by name.
+        # Distributions of all loaded plugins by name; ``_BUILT_IN`` and ``_FILE`` stand for plugins without one.
         self._distributions = dict.fromkeys(builtin, _BUILT_IN)
         self._registries: dict[str, Registry[Any]] = {}
         for name in builtin:
@@ -267,6 +267,7 @@ class Plugins:
             advice = f"Mark a function with @mirrorbench.hookimpl and call it as one of the hooks: {hooks}"
             raise PluginError(f"plugin {name!r} has no hook", advice)
         self._distributions[name] = distribution
+        # Registries that were made before lack what this plugin registers.
         self._registries.clear()
         remember_plugin(plugin)
 
@@ -359,13 +360,13 @@ class Plugins:
         try:
             for impl in getattr(self._manager.hook, name).get_hookimpls():
                 register = partial(hook.add, registry, impl.plugin_name)
-                self._collect(impl, registry, register)
+                self._call_hook(impl, registry, register)
         except BaseException:
             del self._registries[name]
             raise
 
-    def _collect(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
-        """Call a hook of one plugin.
+    def _call_hook(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
+        """Call a hook of one plugin, which registers things by ``register`` in ``registry``.
 
         If it fails, remove what the plugin registered, and warn or raise a ``PluginError``. An error of a built-in
         module is raised unchanged.
@@ -383,17 +384,20 @@ class Plugins:
             if returned is not None:
                 hook_name = impl.function.__name__
                 kind = type(returned).__name__
-                raise PluginError(f"its {hook_name} returned a {kind}; a hook calls register")
+                raise PluginError(
+                    f"its {hook_name} returned a {kind}; a hook calls register and returns nothing"
+                )
         # A plugin may raise anything.
         except (Exception, SystemExit) as error:
-            # For a PluginError, describe() returns only the message.
+            # Of a PluginError only the message is shown, so the message must name the place in the plugin.
             if isinstance(error, PluginError):
                 place = place_of(error)
                 if place:
                     error.message += f" ({place})"
+            # A plugin file loses what it registered by this hook, an installed plugin all of its hooks.
             if dist == _FILE:
                 registry.drop(plugin)
-                # Its message names the plugin already.
+                # The error's message names the plugin already.
                 if isinstance(error, DuplicateNameError):
                     raise
                 self._warn_or_raise(plugin, error, is_file=True)

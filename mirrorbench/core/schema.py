@@ -92,7 +92,8 @@ def problem_at(
 ) -> DataFormatError:
     """Return a ``DataFormatError`` for the message of a ``ValidationError``, naming source, line and key.
 
-    A message without a place is about the whole content.
+    A message without a place is about the whole content. Keys and values are suggested if the ``schema``, the type that
+    the content should have, is given.
     """
     match = _PLACE.fullmatch(message)
     if match:
@@ -147,6 +148,7 @@ class _Place:
 
 def _place_at(content: Located, schema: Any, json_path: str) -> _Place:
     """Return the place in a content that msgspec calls ``json_path`` (``.files[0].path``)."""
+    # Go down the path key by key, in the content and in the types that the schema permits there.
     types = [] if schema is None else [msgspec.inspect.type_info(schema)]
     name = ""
     for key, index in _STEP.findall(json_path):
@@ -158,7 +160,7 @@ def _place_at(content: Located, schema: Any, json_path: str) -> _Place:
             types = [type_of[key] for type_of in key_types if key in type_of]
             if isinstance(value, dict) and key in value:
                 content = value[key]
-        # msgspec writes [...] for a value of a mapping whose key it does not name.
+        # msgspec writes [...] for a value of a mapping whose key it does not name: the place is then the mapping.
         elif index != "..." and isinstance(value, tuple):
             position = int(index)
             name += f"[{position + 1}]"
@@ -232,7 +234,11 @@ def _suggestion(word: str, possible: list[str]) -> str:
 
 
 def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) -> Located:
-    """Read YAML (UTF-8, at most 1 MiB); errors name path and line. ``plain`` converts unquoted values."""
+    """Return the content of a YAML file (UTF-8, at most 1 MiB); ``plain`` converts unquoted values.
+
+    Raises:
+        DataFormatError: the file cannot be read, is empty or is not plain YAML; the message names path and line.
+    """
     import yaml
 
     # The fast loader, where PyYAML was built with libyaml.
@@ -278,7 +284,10 @@ def _text_of(path: Path) -> str:
 def _node(
     event: Any, events: Iterator[Any], path: Path, plain: Callable[[str], Value | None], depth: int
 ) -> Located:
-    """Return the value that begins with ``event``; its remaining events are taken from ``events``."""
+    """Return the value that begins with ``event``; its remaining events are taken from ``events``.
+
+    ``depth`` is the number of mappings and sequences around it.
+    """
     import yaml
 
     if isinstance(event, yaml.AliasEvent) or event.anchor:

@@ -117,6 +117,7 @@ def parse_spec(text: str) -> EncoderSpec:
     method = ""
     params = ""
 
+    # Cut off the parts from the end of the text: parameters, method, revision.
     params_start = _PARAMS_START.search(text)
     if params_start:
         backbone = text[: params_start.start()]
@@ -232,6 +233,7 @@ def path_name(path: str) -> str:
 def as_names(names: TaskNames) -> list[str]:
     """Return names of tasks or suites from a list, or from one text with commas; a ``Path`` names a user's own data."""
     listed = [names] if isinstance(names, str | Path) else names
+    # A data frame is refused, since it would iterate over the names of its columns.
     if not isinstance(listed, Iterable) or hasattr(listed, "columns"):
         problem = f"tasks must be named by texts or paths, not {type(names).__name__}"
         raise UsageError(problem, "Such as 'stsb' or './pairs.csv'.")

@@ -63,6 +63,7 @@ def unknown_words_of(
         inputs: all inputs of the task.
         texts_by_item: the texts of each item, by the item's id.
     """
+    # Items share texts: count the words of each distinct one once.
     texts: set[str] = set()
     for item_texts in texts_by_item.values():
         texts.update(item_texts)

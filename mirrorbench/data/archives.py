@@ -25,9 +25,9 @@ MEMBER_LIMIT = 64 << 20
 """Limit in bytes on a member of unknown size."""
 
 _CHUNK = 1 << 20
-_AR = b"!<arch>\n"  # the beginning of an ar archive
+_AR_MAGIC = b"!<arch>\n"  # the beginning of an ar archive
 # What the readers of archives raise for a damaged file.
-_DAMAGED = (
+_DAMAGE_ERRORS = (
     tarfile.TarError,
     zipfile.BadZipFile,
     zlib.error,
@@ -59,7 +59,7 @@ class Archive:
     def find(self, name: str) -> str:
         """Return the member with a name, or the only one whose path ends in it (``a.txt`` finds ``data/a.txt``).
 
-        No member, or several, are a ``DataFormatError``.
+        No member, several, or one with a path outside the archive are a ``DataFormatError``.
         """
         members = [member for member in self.sizes if member.removeprefix("./") == name]
         if not members:
@@ -88,7 +88,7 @@ class Archive:
                             f"{self.path}: {member} yields more than {limit} bytes."
                         )
                     yield chunk
-        except _DAMAGED as error:
+        except _DAMAGE_ERRORS as error:
             raise DataFormatError(f"{self.path}: {member} is damaged ({error}).") from error
 
 
@@ -116,10 +116,10 @@ def _tar_archive(path: Path, archive: tarfile.TarFile) -> Archive:
 
 
 def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
-    """Return the tar archive inside a Debian package, or the stream itself if it is not an ``ar`` archive."""
-    # Each member of an ``ar`` archive begins at an even offset, with a header of 60 bytes that has the member's size at
-    # byte 48 (man pages deb(5), ar(5)).
-    if stream.read(len(_AR)) != _AR:
+    """Return the (still compressed) tar archive in a Debian package; for another file, the stream itself, rewound."""
+    # A Debian package is an ``ar`` archive. Each member begins at an even offset, with a header of 60 bytes: its name
+    # comes first, its size is in bytes 48 to 57 (man pages deb(5), ar(5)).
+    if stream.read(len(_AR_MAGIC)) != _AR_MAGIC:
         stream.seek(0)
         return stream
     while len(header := stream.read(60)) == 60:
@@ -128,7 +128,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
             break
         if header.startswith(b"data.tar.zst"):
             raise tarfile.ReadError(
-                "compressed with zstd, which is not supported; unpack it: dpkg-deb -x FILE FOLDER"
+                "compressed with zstd, which is not supported; unpack it with: dpkg-deb -x FILE FOLDER"
             )
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
@@ -138,7 +138,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
 
 @contextmanager
 def open_archive(path: Path) -> Iterator[Archive]:
-    """Open a tar (also compressed) or zip archive or a Debian package; the type is found by content, not by name."""
+    """Open a tar archive (compressed or not), a zip archive or a Debian package, told apart by content, not by name."""
     if not path.is_file():
         raise DataUnavailableError(f"There is no archive {path}.")
     with ExitStack() as stack:
@@ -149,11 +149,9 @@ def open_archive(path: Path) -> Iterator[Archive]:
                 stream = _tar_stream(stack.enter_context(path.open("rb")))
                 tar = stack.enter_context(tarfile.open(fileobj=stream, mode="r:*"))
                 opened = _tar_archive(path, tar)
-        except _DAMAGED as error:
-            reason = " ".join(str(error).split())  # tarfile writes a line for each compression
-            problem = (
-                f"{path} is damaged, or is not a tar or zip archive or a Debian package ({reason})."
-            )
+        except _DAMAGE_ERRORS as error:
+            reason = " ".join(str(error).split())  # a line for each compression that tarfile tried
+            problem = f"{path} is damaged, or is neither a tar or zip archive nor a Debian package ({reason})."
             raise DataFormatError(problem) from error
         yield opened
 

@@ -117,7 +117,11 @@ def read_suites(path: Path) -> dict[str, Suite]:
 
 
 def _parse_card(raw: dict[str, Any], folder: Path) -> Card:
-    """Return the card that a mapping describes; ``folder`` is the folder of the card file."""
+    """Return the card that a mapping describes; ``folder`` is the folder of the card file.
+
+    A wrong value is a ``ValueError`` whose message ends in its place in the card, as msgspec writes it.
+    """
+    # A user's card may name just its files and leave out many keys: fill them, and make its files below.
     user_file_names = _user_file_names(raw)
     if user_file_names:
         raw = _with_user_defaults(raw, user_file_names)

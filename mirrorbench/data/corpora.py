@@ -142,6 +142,7 @@ def read_corpus(
     name = corpus_name(corpus)
     # Only names can be joined.
     names = _parts(name, cards) if isinstance(corpus, str) else [name]
+    # A single corpus.
     if len(names) == 1:
         source, lines = _source_and_lines(corpus, store, cards, strip, note)
         if not lines:
@@ -149,6 +150,7 @@ def read_corpus(
                 f"The corpus {name} ({source}) holds no text.", hint="It needs one string per line."
             )
         return _make_corpus(name, source, lines, deduplicate, size, sample)
+    # Joined corpora: each contributes its share of ``size``.
     if 0 < size < len(names):
         raise UsageError(
             f"The corpus {name} joins {len(names)} corpora; {size} strings cannot be shared among them."
@@ -479,7 +481,7 @@ def find_contamination(
 
 
 def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
-    """Number the texts that items share with others; returns shape (n, most codes of an item), padded with -1.
+    """Number the texts that items share; return those of each item, shape (n, most codes of an item), padded with -1.
 
     Args:
         shared: by id the texts of an item, and anything else that other items may share with it. A text that all items

@@ -73,7 +73,7 @@ class ImportReport:
 
 
 def import_folder(folder: Path, store: DataStore, cards: Mapping[str, Card]) -> ImportReport:
-    """Copy the original files of cards from anywhere under a folder into the store.
+    """Copy the original files of cards from anywhere under a folder into the store, and report what was found.
 
     Neither the folder nor a stored file is changed: a stored file with a wrong checksum is reported as altered.
     Symbolic links to folders are not followed.
@@ -119,6 +119,7 @@ class _Importer:
         # Messages by the display name of the candidate.
         self._refusals: dict[str, str] = {}
 
+        # What recognises a file (``_index``).
         self._sizes: set[int] = set()
         self._archive_checksums: set[str] = set()
         self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
@@ -233,9 +234,9 @@ class _Importer:
     def _adopt(
         self, card: Card, stored: dict[str, Path], files: dict[DataFile, _Candidate]
     ) -> bool:
-        """Return whether the card's parser reads files together with the ``stored`` ones.
+        """Copy files to the store if the card's parser reads them together with the ``stored`` ones; return whether.
 
-        If it does, copy the files to the store and add them to ``stored``; otherwise remember why it does not.
+        Copied files are added to ``stored``. If the parser does not read them, remember why.
         """
         paths = stored | {file.path: candidate.path for file, candidate in files.items()}
         try:

@@ -151,6 +151,7 @@ class Fetcher:
             with open(output_file, "wb") as sink:
                 downloader(url, _LimitedWriter(sink, limit), downloads)
 
+        # pooch writes the file under this name into its folder.
         name = hashlib.sha256(url.encode()).hexdigest()
         checksum = f"sha256:{sha256}" if sha256 else None
         downloads = pooch.create(

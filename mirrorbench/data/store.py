@@ -275,6 +275,10 @@ class DataStore:
         return {file.path: self._location(card, file) for file in present}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
+        """Fetch files into the store, and check by the parser what has no published checksum.
+
+        An optional file that no source has is remembered as not found; a required one is a ``DataUnavailableError``.
+        """
         from mirrorbench.data.sources import fetching, unavailable
 
         if self.offline:

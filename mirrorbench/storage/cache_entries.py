@@ -67,6 +67,7 @@ def _entry(folder: str, path: Path) -> CacheEntry:
             continue
         status = file.stat()
         size += status.st_size
+        # A listing's own reading is no use of the entry.
         if file.name not in _READ_BY_LISTINGS:
             times += [status.st_mtime, status.st_atime]
     used = max(times) if times else path.stat().st_mtime
@@ -135,6 +136,7 @@ def prunable(
         is_earlier = earlier and entry.earlier
         if not (everything or is_earlier or is_old):
             continue
+        # An entry whose lease cannot be taken is held by a running process.
         lease = cache.leases.take(entry.key)
         if lease is not None:
             with lease:

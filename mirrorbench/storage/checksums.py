@@ -107,6 +107,7 @@ def content(files: NamedFiles) -> str:
         hashed.update(name.encode())
         hashed.update(_sha256(file).digest())
     sha256 = hashed.hexdigest()
+    # Remember it only if the files did not change meanwhile, and any later change will show in their state.
     if settled(before, began) and state(files) == before:
         _content_checksums[before] = sha256
     return sha256
@@ -151,6 +152,7 @@ def kept_checksum(path: Path) -> str:
             entry_file,
         )
     sha256 = _sha256(path).hexdigest()
+    # Keep it only if the file did not change meanwhile, and any later change will show in its state.
     if settled(before, began) and state([("", path)]) == before:
         check = checksum(f"{entry_file.stem} {sha256}")
         new_entry = {"file": str(path), "sha256": sha256, "check": check}
@@ -175,6 +177,7 @@ def damaged_files(folder: Path) -> str:
     """
     try:
         before = state(_files(folder))
+        # The files agreed with the list earlier, and none has changed since.
         if before in _undamaged:
             return ""
         lines = (folder / CHECKSUMS).read_text(encoding="utf-8").splitlines()

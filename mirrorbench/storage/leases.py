@@ -105,6 +105,7 @@ class Leases:
         with suppress(OSError):
             state = _state(path)
             owner = self._lease(name).owner
+            # Since when this process has seen the lease in this state, i.e. not refreshed.
             sighting = self._sightings.get(name)
             if sighting is None or sighting.state != state:
                 sighting = _Sighting(state, now)

@@ -105,7 +105,7 @@ class Scores:
         if len(set(self.ids)) != len(self.ids) or not np.isfinite(self.scores).all():
             raise PluginError(
                 "a task returned equal ids, or scores that are not finite numbers",
-                "Each item has one.",
+                "Each item needs an id of its own and a finite score.",
             )
 
 

@@ -148,24 +148,28 @@ class TaskRegistry(Registry[Task]):
         params = dict(parse_params(options, name)) if options else {}
         if not data_path.exists():
             raise UsageError(
-                f"there is no file or folder {path}", "Name your data by their path, such as ./data"
+                f"there is no file or folder {path}", "Give the path of your data, such as ./data"
             )
+        # Results are stored under the path and, for a path such as ".", under the name that it stands for.
         if not is_text(f"{path}{resolved(data_path).name}"):
-            problem = f"the path {printable(path)} is not UTF-8, and results are stored under it"
+            problem = f"the path {printable(path)} is not UTF-8, but results are stored under it"
             raise UsageError(problem, "Rename it.")
         for reader in self.readers:
+            # Any object passes here, since None is allowed; its type is checked below.
             task = call(reader, object, reader.value, name, data_path, params)
-            if task is None:
+            if task is None:  # another format
                 continue
             if not isinstance(task, Task):
-                function = f"the reader {reader.name!r}{defined_at(reader.value)}"
-                problem = f"{function} of {reader.origin} returned a {type(task).__name__}"
-                raise PluginError(problem, "It returns a Task, or None for data in another format.")
+                described = f"the reader {reader.name!r}{defined_at(reader.value)}"
+                problem = f"{described} of {reader.origin} returned a {type(task).__name__}"
+                raise PluginError(
+                    problem, "It must return a Task, or None for data in another format."
+                )
             return Entry(name, _checked_task(task), reader.origin, reader.description)
         hint = f"It must be a file ending in {ENDINGS} (also .gz), or a folder or .zip of these: docs/own_data.md"
         if data_path.suffix.lower() in _OTHER_SPREADSHEETS:
-            hint = "Save it as Excel workbook (.xlsx), or as CSV (UTF-8)."
-        raise UsageError(f"nothing that is installed reads {path}", hint)
+            hint = "Save it as an Excel workbook (.xlsx), or as CSV (UTF-8)."
+        raise UsageError(f"no installed reader can read {path}", hint)
 
     def __contains__(self, name: object) -> bool:
         if not isinstance(name, str):

@@ -80,7 +80,7 @@ def over_subsets(
     gold: NDArray[np.float64],
     subsets: list[str],
 ) -> tuple[float | None, float | None]:
-    """Return the mean of a correlation over subsets, plain and weighted by size; ``None`` if it is undefined in one.
+    """Return two means of a correlation over subsets, plain and weighted by size; both ``None`` if one is undefined.
 
     Args:
         correlate: such as ``spearman``.

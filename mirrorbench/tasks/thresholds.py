@@ -71,6 +71,7 @@ def _best_cut(distinct: NDArray[np.float64], values: NDArray[Any]) -> float:
     middle = low + (high - low) / 2
     # Nothing lies midway between adjacent floating-point numbers.
     between = np.where(middle < high, middle, low)
+    # For i = 0 all items are above the threshold, for i = m none.
     below_all = np.nextafter(distinct[0], -np.inf)
     thresholds = np.concatenate([[below_all], between, [distinct[-1]]])
     # argmax returns the first maximum, and the highest threshold is wanted: search from the end.
@@ -88,6 +89,7 @@ def stepped_threshold(scores: ArrayLike, gold: ArrayLike) -> float:
     most_correct = 0
     threshold = best_threshold - STEP
     while threshold >= distinct[0]:
+        # Items with this distinct score or a higher one are predicted 1.
         first_above = np.searchsorted(distinct, threshold, side="right")
         correct = int(n_correct[first_above])
         if correct > most_correct:

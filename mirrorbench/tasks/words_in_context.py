@@ -118,7 +118,7 @@ class WordInContext(ContextTask[ContextPair]):
     def score(
         self, items: Sequence[ContextPair], vectors: Vectors, protocol: str = "paper"
     ) -> Scores:
-        """Choose the best threshold on the development split, and score the cosines of each labelled split by it."""
+        """Choose the best threshold on the development split, and score each labelled split with it."""
         cosines = self.cosines(items, vectors)
         labels = [np.nan if pair.label is None else pair.label for pair in items]
         gold = np.array(labels, dtype=np.float64)
@@ -131,7 +131,7 @@ class WordInContext(ContextTask[ContextPair]):
         search = stepped_threshold if protocol == "released" else exact_threshold
         in_threshold_split = splits == THRESHOLD_SPLIT
         threshold = search(cosines[in_threshold_split], gold[in_threshold_split])
-        # The released code takes a threshold of exactly 0 for none and searches forever: accuracies are undefined.
+        # The released code treats a threshold of exactly 0 as not found yet, and never ends: accuracies are undefined.
         has_threshold = protocol != "released" or threshold != 0
 
         metrics: dict[str, float | None] = {}
@@ -148,11 +148,11 @@ class WordInContext(ContextTask[ContextPair]):
         notes = []
         if labelled_splits == [THRESHOLD_SPLIT]:
             notes.append(
-                f"only {THRESHOLD_SPLIT} has labels: its accuracy is that of a threshold chosen on the same items"
+                f"only {THRESHOLD_SPLIT} has labels: its accuracy is of the items on which the threshold is chosen"
             )
         if not has_threshold:
             notes.append(
-                "the best threshold is exactly 0, which the released code takes for none: no accuracy"
+                "the best threshold is exactly 0, which the released code treats as not found: no accuracy"
             )
         notes += notes_on_choice(int(in_threshold_split.sum()))
 
@@ -237,6 +237,7 @@ class SimilarityChange(ContextTask[ContextChange]):
             notes = (
                 "the encoder gives both words of a text the same vector: there is nothing to correlate",
             )
+            # Differences by rounding must not be correlated; the correlations of equal values are undefined.
             similarities = np.ones_like(similarities)
         # First and second contexts of the items alternate.
         changes = rounded(similarities[1::2] - similarities[::2])

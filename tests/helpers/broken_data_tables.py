@@ -276,7 +276,7 @@ def train_missing(case: Case) -> None:
     case.kind, case.read = "folds", {"table": case.read["test"]}
 
 
-@mutation("refused", "nothing that is installed reads", FOLDERS)
+@mutation("refused", "no installed reader can read", FOLDERS)
 def folder_empty(case: Case) -> None:
     case.files, case.names = {case.file(part): None for part in case.data}, "folder"
 

@@ -41,7 +41,7 @@ def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> No
     (tmp_path / "a.txt").write_text("a\n")
     for name, message in (
         ("./nothing", "there is no file or folder ./nothing"),
-        (f"{tmp_path}/a.txt", "nothing that is installed reads"),
+        (f"{tmp_path}/a.txt", "no installed reader can read"),
         (f"{tmp_path}:kind=tripels", "unknown kind of own data 'tripels'"),
         (f"{tmp_path}:k=1", "option of own data 'k'"),
     ):

@@ -53,6 +53,7 @@ def _splitter(
     if not isinstance(columns, list) or not columns:
         columns = [columns]
     are_names = all(isinstance(column, str) for column in columns)
+    # Names without a separator are keys of JSON lines. With one, they are in the first line; numbers count from 0.
     if are_names and "separator" not in options:
         return partial(_json_values, columns=columns)
     separator = text_option({"separator": "\t", **options}, "separator")

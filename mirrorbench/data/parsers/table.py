@@ -121,6 +121,7 @@ def _rows(path: Path, options: _Options, ids: Ids) -> list[TableRow]:
 
 def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
     """Return the item of a row; ``stem`` is the name of its file without endings."""
+    # In JSON, gold values and ids may be numbers, and labels true or false; all other values must be texts.
     values = dict(row.values)
     for role, column in options.columns.items():
         value = row.values.get(column)

@@ -95,7 +95,7 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
             note(f"{path}: its semicolons are read as text. {_STATE_SEPARATOR}")
         if separator != "\t":
             return _quoted_reader(_without_statement(lines), separator)
-    enclose_fields = quotes_are_marks(path)
+    enclose_fields = quotes_are_marks(path)  # None: there are none, and nothing to note
     if enclose_fields:
         note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
         return _quoted_reader(lines, "\t")
@@ -197,6 +197,7 @@ def quotes_are_marks(path: Path) -> bool | None:
             has_marks = True
         is_inside_quoted_field = n_marks % 2 == 1
         if is_inside_quoted_field:
+            # Too long for a field, or the open mark does not begin the last field of the line.
             if n_characters > _MOST_CHARACTERS:
                 return False
             if len(row_lines) == 1 and not _OPEN_ROW.fullmatch(line):
@@ -242,6 +243,7 @@ def _values(
     separator = reader.dialect.delimiter
     width = len(first_row)
     may_be_wider = False
+    # With a header, find the columns by name; without one, they are numbers.
     if named or has_header(columns, [row for _, row in beginning]):
         _check_header(first_row, source, separator)
         names = resolve_columns(columns, first_row, first_row, source, note)

@@ -113,6 +113,7 @@ class Columns:
                 raise DataFormatError(
                     f"{path}, line {line}: {len(fields)} columns instead of {expected}."
                 )
+            # A format may leave out the last columns, or have further ones without a name.
             values = dict(zip(names, fields, strict=False))
             rows.append(TableRow(path, line, values, ids))
         return rows

@@ -55,6 +55,7 @@ def read_inputs(
         raise UsageError(
             "--span-columns says where targets are, but not in which text", "Add --column NAME."
         )
+    # An empty first column stands for the default one.
     columns = (column, *spans, *keep) if column or keep else ()
     rows = read_rows(source, columns, note, named=bool(keep))
     return _lines(rows, source, in_context, len(spans))

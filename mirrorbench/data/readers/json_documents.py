@@ -80,6 +80,7 @@ def _records(document: Any, source: str) -> Sequence[Any]:
         return document
     if not isinstance(document, dict):
         return []
+    # pandas: orient="split", then one object for each column or row.
     if isinstance(document.get("columns"), list) and isinstance(document.get("data"), list):
         return _rows_of_split(document["columns"], document["data"], source)
     parts = list(document.values())

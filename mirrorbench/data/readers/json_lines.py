@@ -29,6 +29,7 @@ def parse_json(text: str, where: str) -> Any:
 
     try:
         value = json.loads(text, object_pairs_hook=with_distinct_keys)
+        # json.loads accepts \ud800 without its second half.
         if "\\ud" in text.lower() and not is_text(json.dumps(value, ensure_ascii=False)):
             raise ValueError("half of a surrogate pair")
         return value

@@ -44,6 +44,7 @@ def json_objects(
 ) -> Iterator[tuple[int, dict[str, Any]]]:
     """Read the objects of a user's JSON lines or JSON document, with the numbers of lines or records from 1."""
     path = Path(source).expanduser()
+    # What cannot be read twice is not examined: it is read as JSON lines.
     if source == STDIN or not is_rereadable(path):
         return objects_of_lines(path, source)
     document = read_document(path)

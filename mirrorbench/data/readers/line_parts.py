@@ -45,6 +45,7 @@ def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[s
             texts.append(line)
     if len(pairs) == len(lines):
         return pairs or None
+    # If most lines are pairs, the others are probably mistakes.
     if not raw and 2 * len(pairs) > len(lines):
         problem = (
             f"{name}: {len(pairs)} of {len(lines)} lines are pairs (text1||text2), "

@@ -14,7 +14,7 @@ from mirrorbench.core.quoting import shown
 from mirrorbench.data.archives import MEMBER_LIMIT, open_archive
 from mirrorbench.data.readers.columns import line_error, resolve_columns, without_empty_end
 
-_DAMAGED = (
+_DAMAGE_ERRORS = (
     zipfile.BadZipFile,
     ParseError,
     AttributeError,
@@ -121,7 +121,7 @@ def _places_of_formulas(path: Path) -> set[tuple[int, int]]:
 def _cells(
     path: Path, note: Callable[[str], None], formulas: bool = False
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield the cells of each row of the first sheet, with row numbers; a cell holds its value or its formula."""
+    """Yield the cells of each row of the first sheet, numbered; with values, or with formulas if ``formulas``."""
     try:
         import openpyxl
     except ImportError as error:
@@ -141,7 +141,7 @@ def _cells(
         sheet.reset_dimensions()  # some programs state a size that is not the sheet's
         yield from enumerate(sheet.iter_rows(), start=1)
         book.close()
-    except _DAMAGED as error:
+    except _DAMAGE_ERRORS as error:
         reason = " ".join(str(error).split())
         raise DataFormatError(f"{path} cannot be read as an Excel file ({reason}).") from error
 

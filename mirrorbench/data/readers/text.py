@@ -38,11 +38,12 @@ def _first_two_bytes(stream: IO[bytes]) -> bytes:
 
 
 def _utf16_lines(stream: IO[bytes], path: Path) -> Iterator[str]:
-    """Yield the lines of a file whose byte order mark says that it is UTF-16, as Excel writes Unicode text."""
+    """Yield the lines of a file whose byte order mark says that it is UTF-16 (Excel's format "Unicode Text")."""
     number = 0
     remaining_bytes = byte_limit(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
+        # A character has two bytes or more.
         while line := text.readline(MAX_UNPACKED // 2):
             number += 1
             remaining_bytes -= 2 * len(line)
@@ -53,7 +54,7 @@ def _utf16_lines(stream: IO[bytes], path: Path) -> Iterator[str]:
             yield line.removesuffix("\n").removesuffix("\r")
     except UnicodeDecodeError as error:
         raise DataFormatError(
-            f"{path}, after line {number}: not valid UTF-16, as its mark says it is ({error.reason})."
+            f"{path}, after line {number}: not valid UTF-16, although its byte order mark says UTF-16 ({error.reason})."
         ) from None
 
 

@@ -60,7 +60,7 @@ def is_list(value: Any) -> bool:
 
 
 def listed(value: Any, column: str, source: str, line: int) -> Sequence[Any]:
-    """Return the values of a list (``is_list``); a text that is another JSON value is itself the only one.
+    """Return the values of a list (``is_list``); a text that holds another JSON value is the only one.
 
     Raises:
         DataFormatError: the list is written as text and is not JSON.

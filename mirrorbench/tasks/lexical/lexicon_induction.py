@@ -60,11 +60,11 @@ def rotation(source: Floats, target: Floats, pairs: IntArray) -> NDArray[np.floa
 def self_learn(
     source: Floats, target: Floats, pairs: IntArray, rounds: int, device: str = "cpu"
 ) -> IntArray:
-    """Return pairs with the mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words added.
+    """Return ``pairs`` and, after them, the mutual nearest neighbours (by CSLS) among the first ``FREQUENT`` words.
 
     Each round learns the rotation from the pairs so far, and finds the neighbours anew (Artetxe et al., ACL 2018,
-    section 3.3, without the stochastic part; Lample et al. 2018, section 2.2, "refinement"). Without rounds, ``pairs``
-    are returned. Arguments are those of ``rotation``, the most frequent words first.
+    section 3.3, without the stochastic part; Lample et al. 2018, section 2.2, "refinement"). With ``rounds`` 0,
+    ``pairs`` are returned. Arguments are those of ``rotation``, the most frequent words first.
     """
     frequent_source = source[:FREQUENT]
     frequent_target = target[:FREQUENT]
@@ -286,6 +286,7 @@ class LexiconInduction(TaskKind[Lexicon]):
         source_words, target_words = _vocabularies(items)
         source = _Space(source_words, vectors(_inputs(source_words, source_language)))
         target = _Space(target_words, vectors(_inputs(target_words, target_language)))
+        # Pairs whose words both have a vector, as rows of the two spaces, shape (2, pairs).
         train = _rows(items.train, source, target)
         test = _rows(dict.fromkeys(items.test), source, target)
         if not train.size or not test.size:
@@ -298,10 +299,12 @@ class LexiconInduction(TaskKind[Lexicon]):
         map_spaces = MAPPINGS[self.mapping]
         mapped_source, mapped_target = map_spaces(source.vectors, target.vectors, dictionary)
 
+        # CSLS ranks by the cosine less half of the target's crowding.
         queries = mapped_source[test[0]]
         crowding = neighbourhood(mapped_target, mapped_source, NEIGHBOURS, device)
         pair_ranks = ranks(queries, mapped_target, test[1], crowding / 2, device)
         pair_ranks_by_cosine = ranks(queries, mapped_target, test[1], device=device)
+        # The rank of a word is that of its best translation.
         rank_of_word = _best_by_word(test[0], pair_ranks)
         rank_of_word_by_cosine = _best_by_word(test[0], pair_ranks_by_cosine)
         word_ranks = np.array(list(rank_of_word.values()))

@@ -5,7 +5,7 @@ and some more again in float64; ``ranks`` computes in float64. Similarities in f
 that neither block size, threads nor device change the order, and equal vectors tie exactly (the lower index comes
 first).
 
-Memory: the arguments (which may be memory-mapped), the result, ``UNIT_BYTES`` for the normalised queries of a round, 12
+Memory: the arguments (which may be memory-mapped), the result, ``UNIT_BYTES`` for the normalised queries of a batch, 12
 bytes for each of these queries and each candidate, and some multiples of ``BLOCK_BYTES`` for blocks of keys, scores and
 candidates. So a million names of 768 dimensions (2.9 GiB) are searched for ten thousand mentions in less than 4 GiB. A
 GPU needs 1.5 GiB, and up to ``KEPT_KEYS_BYTES`` for the keys, so less than 6 GiB.
@@ -92,6 +92,7 @@ def topk(
     scores = np.empty((len(queries), k))
     torch_device = _torch_device(device)
     searched_keys = _keys_on_device(keys, torch_device)
+    # Search some candidates more than k in float32, then score and order them in float64.
     for rows, candidates in _candidates(
         queries, searched_keys, k + _SPARE, similarity, search_penalty, torch_device
     ):
@@ -144,32 +145,33 @@ def ranks(
     penalty: Floats | None = None,
     device: str = "cpu",
 ) -> IntArray:
-    """Return the rank, from 1, of key ``targets[i]`` among all keys by their cosine with query i, in float64.
+    """Return the rank, from 1, of key ``targets[i]`` among all keys by their cosine with query i.
 
-    ``penalty`` is subtracted from the cosine of each key; half of ``neighbourhood`` gives ranks by CSLS. Of keys that
-    tie, the one with the lower index comes first.
+    Cosines are computed in float64. ``penalty`` is subtracted from the cosine of each key; half of ``neighbourhood``
+    ranks by CSLS. Of keys that tie, the one with the lower index comes first.
     """
     import torch
 
     target_scores = np.einsum("nd,nd->n", unit(queries), unit(keys[targets]))
     if penalty is not None:
         target_scores -= penalty[targets]
+    # Rounded, so that ties are exact although NumPy and torch differ in the last bits.
     target_scores = rounded(target_scores)
     torch_device = _torch_device(device)
     n_ahead = np.empty(len(queries), dtype=np.int64)
-    for batch in _query_rounds(queries, torch.float64, torch_device):
-        score = _tensor(target_scores[batch], torch_device)[:, None]
-        target = _tensor(targets[batch], torch_device)[:, None]
-        ahead = torch.zeros(len(target), dtype=torch.int64, device=torch_device)
-        for rows, columns, cosines in _blocks(
+    for batch in _query_batches(queries, torch.float64, torch_device):
+        target_score = _tensor(target_scores[batch], torch_device)[:, None]
+        target_index = _tensor(targets[batch], torch_device)[:, None]
+        ahead = torch.zeros(len(target_index), dtype=torch.int64, device=torch_device)
+        for rows, columns, scores in _blocks(
             queries[batch], keys, "cosine", penalty, torch_device, torch.float64
         ):
-            cosines.round_(decimals=DECIMALS)
-            is_better = cosines > score[rows]
+            scores.round_(decimals=DECIMALS)
+            is_better = scores > target_score[rows]
             # On ties, keys with a lower index rank before the target.
-            is_tied = cosines == score[rows]
+            is_tied = scores == target_score[rows]
             has_lower_index = (
-                torch.arange(columns.start, columns.stop, device=torch_device) < target[rows]
+                torch.arange(columns.start, columns.stop, device=torch_device) < target_index[rows]
             )
             ahead[rows] += (is_better | (is_tied & has_lower_index)).sum(dim=1)
         n_ahead[batch] = ahead.cpu().numpy()
@@ -218,11 +220,12 @@ def _with_equal_keys(
         Indices of keys, and their scores, each of shape (n, c * k). A group of fewer than k keys is followed by other
         keys with the score -inf.
     """
+    # The members of a candidate's group are adjacent: find where they begin and end.
     begin = np.searchsorted(groups.first, candidates, side="left")[..., None]
     end = np.searchsorted(groups.first, candidates, side="right")[..., None]
-    places = begin + np.arange(k)
-    members = groups.indices[np.minimum(places, len(groups.indices) - 1)]
-    member_scores = np.where(places < end, scores[..., None], -np.inf)
+    positions = begin + np.arange(k)
+    members = groups.indices[np.minimum(positions, len(groups.indices) - 1)]
+    member_scores = np.where(positions < end, scores[..., None], -np.inf)
     return members.reshape(len(candidates), -1), member_scores.reshape(len(candidates), -1)
 
 
@@ -255,29 +258,30 @@ def _candidates(
     penalty: Floats | None,
     device: torch.device,
 ) -> Iterator[tuple[slice, torch.Tensor]]:
-    """Yield a slice of the queries and the indices of their n best keys by products in float32, unordered.
+    """Yield small slices of the queries, each with the indices of the n best keys of its queries, in no order.
 
-    The indices have the shape (number of queries in the slice, n).
+    Best is by products in float32. The indices have the shape (number of queries in the slice, min(n, number of keys)).
     """
     import torch
 
     n = min(n, len(keys))
-    exact_rows = _EXACT_ROWS
+    # For each query of a slice, the caller scores its n keys again in float64 (8 bytes): a slice must be small.
+    slice_rows = _EXACT_ROWS
     if on_gpu(device):
-        exact_rows = max(1, BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]))
-    for batch in _query_rounds(queries, torch.float32, device):
+        slice_rows = max(1, BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]))
+    for batch in _query_batches(queries, torch.float32, device):
         best = torch.full((batch.stop - batch.start, n), float("-inf"), device=device)
         best_columns = torch.zeros(best.shape, dtype=torch.int64, device=device)
         for rows, columns, products in _blocks(
             queries[batch], keys, similarity, penalty, device, torch.float32
         ):
             # Merge the best of this block with the best so far.
-            block_best, block_places = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
+            block_best, in_block = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
             values = torch.cat([best[rows], block_best], dim=1)
-            value_columns = torch.cat([best_columns[rows], block_places + columns.start], dim=1)
-            best[rows], places = values.topk(n, dim=1, sorted=False)
-            best_columns[rows] = value_columns.gather(1, places)
-        for part in _slices(len(best_columns), exact_rows):
+            value_columns = torch.cat([best_columns[rows], in_block + columns.start], dim=1)
+            best[rows], in_values = values.topk(n, dim=1, sorted=False)
+            best_columns[rows] = value_columns.gather(1, in_values)
+        for part in _slices(len(best_columns), slice_rows):
             yield slice(batch.start + part.start, batch.start + part.stop), best_columns[part]
 
 
@@ -371,7 +375,7 @@ def _tensor(array: NDArray[Any], device: torch.device) -> torch.Tensor:
     return moved(torch.from_numpy(array), device)
 
 
-def _query_rounds(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
+def _query_batches(queries: Floats, dtype: torch.dtype, device: torch.device) -> Iterator[slice]:
     """Return slices of queries that are compared with all keys at once."""
     rows_in_memory = UNIT_BYTES // (dtype.itemsize * queries.shape[1])
     return _slices(len(queries), max(QUERY_ROWS[device_type(device)], rows_in_memory))

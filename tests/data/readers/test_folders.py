@@ -81,5 +81,5 @@ def test_damaged_archive_is_an_error_of_the_file(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=r"a\.zip/a"):
         read_lines(path / "a")
     path.write_bytes(whole[:40])
-    with pytest.raises(DataFormatError, match="damaged, or is not a tar or zip archive"):
+    with pytest.raises(DataFormatError, match="damaged, or is neither a tar or zip archive"):
         root_of(path)

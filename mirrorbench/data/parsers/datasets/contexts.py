@@ -118,6 +118,7 @@ def _second_context(
         hypernym_list = ",".join(hypernyms.split())
     else:
         hypernym_list = ", ".join(hypernyms.replace("_", " ").split("\t"))
+    # One training item has no hypernyms: its statement has only the definition.
     if subtask == 3 and not hypernym_list:
         subtask = 1
     text = STATEMENTS[subtask].format(target=target, definition=definition, hypernyms=hypernym_list)
@@ -134,6 +135,7 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
     columns = Columns(
         ("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9)
     )
+    # Only test files may state a part: ``_data``, which ``by_name`` takes by default, or ``_gold``.
     pattern = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
     shape = "[XX_]valid.txt, [XX_]test[_data].txt, [XX_]test_gold.txt"
     bits = {"1": 1, "0": 0}
@@ -255,9 +257,10 @@ def _cosimlex_context(row: TableRow, number: str, is_released: bool) -> RatedCon
     if marked != forms and marked != forms[::-1]:
         raise row.error(f"context {number} does not mark {' and '.join(map(shown, forms))}")
     if is_released:
-        sides = _released_targets(text, spans)
+        sides = _targets_as_released(text, spans)
     else:
         sides = [TextInput(text, (span,)) for span in spans]
+    # The second word is the first in the text.
     if marked != forms:
         sides.reverse()
     left, right = sides
@@ -265,9 +268,12 @@ def _cosimlex_context(row: TableRow, number: str, is_released: bool) -> RatedCon
     return RatedContexts(f"{row.line - 1}/{number}", left, right, rating)
 
 
-def _released_targets(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
-    """Return the targets of a text, each in the text as the released code (``test_cosimlex``) makes it."""
-    # Brackets mark the targets, so the text's own are removed.
+def _targets_as_released(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
+    """Return each target in the text as the released code (``test_cosimlex``) rebuilds it: of tokens joined by spaces.
+
+    A target of several tokens is cut to the first, and a target at the start has a space before it, as there.
+    """
+    # Brackets mark the targets while the text is tokenised, so the text's own brackets are removed first.
     bracketed = ""
     previous_end = 0
     for start, end in spans:

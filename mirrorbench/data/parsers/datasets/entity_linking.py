@@ -147,6 +147,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
                 )
             if part == "test":
                 mentions.append(mention)
+            # A composite mention, of several parts or ids, is not a name.
             elif len(mention.gold) == len(mention.parts) == 1:
                 dictionary[name, mention.gold] = None
     return [_linking(mentions, dictionary, mentions_path)]

@@ -42,7 +42,7 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
         gold_lines = parallel_lines(parts["gs"], rows)
         for row, gold_line in zip(rows, gold_lines, strict=True):
             gold = gold_line.strip()
-            if not gold:
+            if not gold:  # not scored
                 continue
             score = parse_number(gold, parts["gs"], row.line, *_STS_SCALE)
             pair_id = f"{subset}/{row.line}"
@@ -200,9 +200,9 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         raise DataFormatError(f"Multi-SimLex: no file named {', '.join(sorted(missing))}.")
     tables = []
     for code in _languages(options):
-        word_columns = Columns((f"{code} 1", f"{code} 2"), "order", separator=",")
+        word_columns = Columns((f"{code} 1", f"{code} 2"), header="order", separator=",")
         word_rows = word_columns.read(paths["translation.csv"])
-        score_columns = Columns((code,), "order", separator=",")
+        score_columns = Columns((code,), header="order", separator=",")
         score_rows = score_columns.read(paths["scores.csv"])
         if len(word_rows) != len(score_rows):
             raise DataFormatError(
@@ -222,34 +222,34 @@ def parse_multisimlex_concepticon(
 ) -> list[Pair]:
     """Parse Concepticon's list ``Vulic-2020-2244.tsv``, which has one row per concept instead of one per pair.
 
-    A row holds the pairs and sides in which a concept occurs (``SIMLEX_IDS``: ``203:2 5:1``), and for each language as
-    many words (``ENGLISH_IN_SOURCE``) and scores (``ENGLISH_SCORE``). Spaces separate words and also the parts of a
-    word; the concept's forms (``ENGLISH``: ``form (other form/other form)``) show where to split. ``[null]`` is the
-    word "null", mistaken for a missing value in that edition. The option ``languages`` lists one or two columns
-    (``ENGLISH``). Ids are those of ``parse_multisimlex``.
+    A row lists the concept's occurrences as ``pair:side`` (``SIMLEX_IDS``: ``203:2 5:1``), and for each language a word
+    (``ENGLISH_IN_SOURCE``) and a score (``ENGLISH_SCORE``) of each occurrence. Spaces separate words and also the parts
+    of a word; the concept's forms (``ENGLISH``: ``form (other form/other form)``) show where to split. That edition
+    writes ``[null]`` for the word "null", having taken it for a missing value. The option ``languages`` lists one or
+    two columns (``ENGLISH``). Ids are those of ``parse_multisimlex``.
     """
     path = only_file(files, "multisimlex-concepticon")
     tables = []
     for language in _languages(options):
         columns = Columns(
-            ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE"), "order"
+            ("SIMLEX_IDS", language, f"{language}_IN_SOURCE", f"{language}_SCORE"), header="order"
         )
         words_of_pairs: dict[str, dict[str, str]] = {}  # by id and side
         scores: dict[str, float] = {}
         for row in columns.read(path):
             for occurrence in _occurrences(row, language):
-                pair_id = occurrence.pair
+                pair_id = occurrence.pair_id
                 words = words_of_pairs.setdefault(pair_id, {})
                 score = scores.setdefault(pair_id, occurrence.score)
                 if occurrence.side in words or score != occurrence.score:
-                    raise row.error(f"pair {pair_id} contradicts an earlier line")
+                    raise row.error(f"pair {pair_id} repeats or contradicts an earlier line")
                 words[occurrence.side] = occurrence.word
         table: _WordPairs = {}
         for pair_id in sorted(words_of_pairs, key=int):
             words = words_of_pairs[pair_id]
             if len(words) != 2:
                 raise DataFormatError(
-                    f"{path}: pair {pair_id} has {len(words)} words of {language}."
+                    f"{path}: pair {pair_id} has {len(words)} word(s) in {language}, not 2."
                 )
             table[pair_id] = words["1"], words["2"], scores[pair_id]
         tables.append(table)
@@ -259,7 +259,7 @@ def parse_multisimlex_concepticon(
 class _Occurrence(NamedTuple):
     """An occurrence of a concept: id of the pair, side (``1`` or ``2``), word, and score of the pair."""
 
-    pair: str
+    pair_id: str
     side: str
     word: str
     score: float
@@ -298,6 +298,7 @@ def _forms(text: str) -> set[str]:
 
 def _split_into_forms(text: str, n: int, forms: set[str]) -> list[str] | None:
     """Split a text into ``n`` of the forms; return ``None`` if that is impossible or ambiguous."""
+    # The word "null" (``parse_multisimlex_concepticon``).
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()

@@ -51,7 +51,6 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     for instance_id, lemma, pos, target in _instances(data):
         senses = senses_of(lemma, pos)
         sense_keys = tuple(sense.key for sense in senses)
-        gold_keys = keys_of_instances.pop(instance_id, frozenset())
         form = target.text[slice(*target.spans[0])] if depends_on_form else ""
         context_names = sense_keys
         if form:
@@ -59,6 +58,8 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
         for name, sense in zip(context_names, senses, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
+        # Taken out, so that the keys without an instance are left at the end.
+        gold_keys = keys_of_instances.pop(instance_id, frozenset())
         if not gold_keys:
             raise DataFormatError(
                 f"{gold}: {instance_id} ({lemma}, {pos}) has no gold key, or occurs twice in {data}."

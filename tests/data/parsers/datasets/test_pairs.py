@@ -225,9 +225,9 @@ class TestConcepticon:
             ("(hose)\t", "(hose/garden/hose garden)\t", "cannot be cut"),  # more than one way
             ("\t6 1.5\t4.8 3\n4", "\t6\t4.8 3\n4", "cannot be cut into 2"),
             ("2:2\tzero", "2:3\tzero", "'2:3' is not a place"),
-            ("2:2\tzero", "2:1\tzero", "pair 2 contradicts"),
-            ("zero\t\t0.5", "zero\t\t0.6", "pair 2 contradicts"),
-            ("2\t2:2", "2\t9:2", "pair 2 has 1 words of ENGLISH"),
+            ("2:2\tzero", "2:1\tzero", "pair 2 repeats or contradicts"),
+            ("zero\t\t0.5", "zero\t\t0.6", "pair 2 repeats or contradicts"),
+            ("2\t2:2", "2\t9:2", r"pair 2 has 1 word\(s\) in ENGLISH, not 2"),
             ("lõpmatus\t0.5", "lõpmatus\t6.5", "outside the scale"),
             ("\t0.5\t0.9\n2", "\t0.5\n2", "line 2: 7 columns instead of 8"),
         ],
