@@ -170,6 +170,11 @@ def read_corpus(
             note=note,
         )
         parts.append(part)
+    return _joined_corpus(name, parts, deduplicate)
+
+
+def _joined_corpus(name: str, parts: Sequence[Corpus], deduplicate: bool) -> Corpus:
+    """Return the texts of several corpora as one corpus; its counts of lines and duplicates include theirs."""
     joined = _make_corpus(
         name,
         source=", ".join(part.source for part in parts),

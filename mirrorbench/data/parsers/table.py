@@ -121,15 +121,7 @@ def _rows(path: Path, options: _Options, ids: Ids) -> list[TableRow]:
 
 def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
     """Return the item of a row; ``stem`` is the name of its file without endings."""
-    # In JSON, gold values and ids may be numbers, and labels true or false; all other values must be texts.
-    values = dict(row.values)
-    for role, column in options.columns.items():
-        value = row.values.get(column)
-        if _is_read_as_text(value, role, options):
-            values[column] = _as_text(value)
-        elif not isinstance(value, str) or not is_text(value):
-            raise row.error(f"column {column!r} is missing or not a text")
-    row = replace(row, values=values)
+    row = _with_texts(row, options)
     texts = {role: row.text(column) for role, column in options.columns.items()}
     pair_id = row.unique(texts.get("id", f"{stem}/{row.line}"))
     label = None
@@ -151,6 +143,21 @@ def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | R
             f"the split {shown(split)} (a column, or the name of the file) is none of {', '.join(_SPLITS)}"
         )
     return ContextPair(pair_id, left, right, label, _SPLITS[split])
+
+
+def _with_texts(row: TableRow, options: _Options) -> TableRow:
+    """Return a row with the values of its columns as texts.
+
+    In JSON, gold values and ids may be numbers, and labels true or false. All other values must be texts.
+    """
+    values = dict(row.values)
+    for role, column in options.columns.items():
+        value = row.values.get(column)
+        if _is_read_as_text(value, role, options):
+            values[column] = _as_text(value)
+        elif not isinstance(value, str) or not is_text(value):
+            raise row.error(f"column {column!r} is missing or not a text")
+    return replace(row, values=values)
 
 
 def _is_read_as_text(value: Any, role: str, options: _Options) -> bool:

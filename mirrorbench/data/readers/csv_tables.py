@@ -176,6 +176,7 @@ def quotes_are_marks(path: Path) -> bool | None:
     text and another at the end of a later text make one field of all rows between them. It is no accident if marks
     inside fields are doubled anywhere, or if all names in the first row are in marks.
     """
+    # A row is read line by line, until the quotes that were opened are closed.
     has_marks = False
     has_rows_of_several_lines = False
     surely_enclose = False
@@ -220,6 +221,7 @@ def quotes_are_marks(path: Path) -> bool | None:
         n_marks = 0
     if not has_marks:
         return None
+    # The last row is not closed, or rows differ in their number of fields.
     if row_lines or len(tabs_of_rows) != 1:
         return False
     lines_have_equal_fields = len(tabs_of_lines) == 1 and tabs_of_lines != {0}

@@ -49,6 +49,7 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     # The released contexts of a sense depend on the form of the word in the sentence.
     depends_on_form = options.get("protocol") == RELEASED and options.get("of_target")
     for instance_id, lemma, pos, target in _instances(data):
+        # The candidates, and the contexts of those that are new.
         senses = senses_of(lemma, pos)
         sense_keys = tuple(sense.key for sense in senses)
         form = target.text[slice(*target.spans[0])] if depends_on_form else ""
