@@ -151,6 +151,7 @@ def _measure_layers(
     encoded = encode_words(encoder, words_by_sentence, word_poolings, study.reporter.advance)
     for index, vectors in encoded:
         sums.add(index, vectors)
+    # Sentences that are too long for the encoder were left out.
     if not sums.n_words:
         raise UsageError(
             f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer",
@@ -201,6 +202,7 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     points = {
         label: geometry.project(array, method, study.seed) for label, array in vectors.items()
     }
+    # A row for each encoder and context, with its place in the figure.
     show_texts = not without_texts()
     rows: list[dict[str, Any]] = []
     for label, plane in points.items():
@@ -211,6 +213,7 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
                 row["text"] = with_bracketed_targets(item)
             rows.append({**row, "x": x, "y": y})
 
+    # A row for each encoder: how well its vectors, before projection, separate the senses.
     n_contexts = len(examples.senses)
     n_senses = len(set(examples.senses))
     silhouettes = {}
@@ -378,6 +381,7 @@ def _compare_answers(
     gold = first_arrays["gold"]
     before = scores.answers(first_arrays, first_result.metrics.get("threshold"))
     after = scores.answers(second_arrays, second_result.metrics.get("threshold"))
+    # Graded judgements have no answers: compare ranks.
     if before is None or after is None:
         rows = scores.shifted_ranks(ids, gold, first_arrays["scores"], second_arrays["scores"])
         better = [row for row in rows if row["gain"] > 0]
@@ -477,10 +481,12 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
             f"No results of {task} for any bucket; make some: mirrorbench run -e BACKBONE+mirror:corpus="
             f"{rows[0]['corpus']} ... -t {task}"
         )
+    # The share of the task's words that are in no bucket.
     share_outside = 1 - sum(row["share"] for row in rows)
     document = {"task": task, "words": {"outside": share_outside}, "series": series}
     curves_by_label = _curves_by_label(series, plugins)
     for row in rows:
+        # A point of a curve is at the middle rank of its bucket, which every bucket has.
         middle = scores.middle_rank(row["corpus"]) or 0.0
         for label, curve in curves_by_label.items():
             point = curve.at(middle)

@@ -206,8 +206,10 @@ def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
         ax.set_title(title, loc="left")
         ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         ax.set_ylim(bottom=0)
+    # The last row may have more panels than encoders.
     for ax in axes[len(distributions) :]:
         ax.set_visible(False)
+    # The lowest panel of each column has the numbers of the axis that all panels share.
     for ax in axes[len(distributions) - columns : len(distributions)]:
         ax.tick_params(labelbottom=True)
     figure.supxlabel("cosine similarity", fontsize=8)
@@ -222,8 +224,9 @@ def _similarity_title(label: str, distribution: Mapping[str, Any], inches: float
 
 
 def _draw_bands(ax: Axes, distribution: Mapping[str, Any]) -> None:
-    """Draw the histogram of each band, and hatch the area that the lowest and the highest share."""
-    # Blue positives and orange negatives, as in the paper; line styles differ for print without colour.
+    """Draw the histogram of each band, and hatch the area shared by those of the lowest and the highest band."""
+    # Positives are blue and negatives orange, as in the paper, and so are high and low pairs. Line styles differ for
+    # print without colour.
     styles = {
         "negative": (COLOURS[1], "--"),
         "positive": (COLOURS[0], "-"),
@@ -234,11 +237,14 @@ def _draw_bands(ax: Axes, distribution: Mapping[str, Any]) -> None:
     bands = distribution["bands"]
     edges = distribution["edges"]
     for band in bands:
-        colour, line = styles[band["name"]]
-        # NaN draws no line along the axis.
+        colour, line_style = styles[band["name"]]
+        # An empty bin is NaN, so that its outline does not run along the axis.
         density = np.where(band["density"] > 0, band["density"], np.nan)
         ax.stairs(density, edges, fill=True, color=colour, alpha=0.35)
-        ax.stairs(density, edges, color=colour, linewidth=0.9, linestyle=line, label=band["name"])
+        ax.stairs(
+            density, edges, color=colour, linewidth=0.9, linestyle=line_style, label=band["name"]
+        )
+    # Bands are in rising order.
     lowest = bands[0]
     highest = bands[-1]
     if lowest is not highest:
@@ -298,6 +304,7 @@ def projection_figure(
     columns = min(3, len(points))
     rows = math.ceil(len(points) / columns)
     width = COLUMN if columns == 1 else PAGE
+    # Room beside and below a panel, in inches; more of it for the numbers and names of axes.
     if axis_names:
         axis_width = 0.6
         axis_height = 0.35
@@ -430,6 +437,7 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     scores.spines["right"].set_visible(True)
     scores.set_ylabel(_metric(lines))
     drawn_lines = []
+    # The rows of buckets hold the scores of each line under its label.
     for label in lines:
         x = [index for index, row in enumerate(buckets) if row[label] is not None]
         y = [buckets[index][label] for index in x]

@@ -55,6 +55,7 @@ def measure(
             )
             # An untuned encoder has seed 0 in every study, so only the first study measures it.
             cells += [(study, cell) for cell in study.plan.cells if cell.seed == seed]
+            # Those of encoders that cannot be planned; the analysis adds others below.
             failures |= dict.fromkeys(study.failures)
     reporter.begin(len(cells))
     results = []
@@ -69,6 +70,7 @@ def measure(
             reporter.failure(failure)
             continue
         failures |= dict.fromkeys(study.failures)
+        # The encoder failed, which the study has reported.
         if result is None:
             continue
         results.append(result)

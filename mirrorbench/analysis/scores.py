@@ -63,12 +63,13 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 
 
 def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
-    """Describe the distribution of an encoder's similarities in each band that has pairs.
+    """Describe the distribution of an encoder's cosines in each band of judgements that has pairs.
 
-    ``ValueError`` if all pairs have the same judgement.
+    ``overlap`` is the area shared by the histograms of the lowest and the highest band, from 0 (separate) to 1 (equal);
+    ``auc`` is the probability that a pair of the highest band has a higher cosine than one of the lowest.
 
-    ``overlap`` is the shared area of the lowest and highest histograms, from 0 (separate) to 1 (equal), ``auc`` the
-    share of cases in which a pair of the highest band scores above one of the lowest.
+    Raises:
+        ValueError: all pairs have the same judgement, so that there are no bands.
     """
     cosines = predictions["scores"]
     names, band_of_pair = judgement_bands(predictions["gold"])
@@ -89,11 +90,12 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
                 "density": density,
             }
         )
+    # The lowest and the highest judgement are in the first and the last band, so these are never empty.
     shared_density = np.minimum(bands[0]["density"], bands[-1]["density"])
     overlap = float((shared_density * np.diff(edges)).sum())
     extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
-    area = auc(cosines[extreme], band_of_pair[extreme] > 0)
-    return {"bands": bands, "edges": edges, "overlap": overlap, "auc": area}
+    auc_of_extremes = auc(cosines[extreme], band_of_pair[extreme] > 0)
+    return {"bands": bands, "edges": edges, "overlap": overlap, "auc": auc_of_extremes}
 
 
 def roc_curve(predictions: Arrays) -> dict[str, Any]:
@@ -131,6 +133,7 @@ def answers(predictions: Arrays, threshold: float | None = None) -> Answers | No
     scores_are_hits = set(np.unique(scores)) <= {0.0, 1.0} and bool((gold == 1).all())
     if scores_are_hits:
         return scores.astype(np.int64), scores - 0.5
+    # Items of unknown gold (NaN) have answers too, but do not count for the threshold.
     has_gold = ~np.isnan(gold)
     if set(np.unique(gold[has_gold])) != {0.0, 1.0}:
         return None

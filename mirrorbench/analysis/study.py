@@ -278,15 +278,17 @@ class Analysis:
 
         if self.draw is None:
             return []
+        # The rows as CSV.
         table = io.StringIO()
         columns = list(self.rows[0]) if self.rows else []
         writer = csv.DictWriter(table, columns, lineterminator="\n")
         writer.writeheader()
         # None becomes an empty field.
         writer.writerows(json_value(row) for row in self.rows)
-        # The name of a task may contain a colon.
+        # The name of a task may contain a colon, which file names may not.
         file_name = re.sub(r"[^\w.=,-]", "_", self.name)
         stem = Path(folder) / file_name
+        # The rows and all else as JSON.
         document = json_value(
             {
                 "analysis": file_name,

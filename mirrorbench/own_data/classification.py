@@ -25,7 +25,7 @@ from mirrorbench.tasks.base import Scores, Vectors
 
 
 class Classification(LabelledTextTask):
-    """Texts with labels: logistic regression on the vectors, scaled to length 1 as for cosines.
+    """Texts with labels: logistic regression on the vectors, which are scaled to length 1 as for cosines.
 
     The classifier is trained on the split ``train`` and scored on ``test``. Without a split, each of five stratified
     folds is scored by a classifier that was trained on the others; equal texts are in one fold. Metrics: ``accuracy``,
@@ -109,10 +109,10 @@ class Classification(LabelledTextTask):
         """Train, predict, and compute accuracy and macro F1."""
         from sklearn.linear_model import LogisticRegression
 
-        array = unit(vectors(self.inputs(items)))
+        unit_vectors = unit(vectors(self.inputs(items)))
         labels = np.array([item.label for item in items])
         is_train = np.array([item.train for item in items])
-        # Items to fit a classifier on, and items that it scores.
+        # For each classifier, the items that it is fitted on, and those whose labels it predicts.
         splits: Iterable[tuple[NDArray[Any], NDArray[Any]]]
         if is_train.any():
             splits = [(is_train, ~is_train)]
@@ -123,18 +123,19 @@ class Classification(LabelledTextTask):
 
         predicted_labels = np.empty_like(labels)
         for fitted, scored in splits:
-            classifier = LogisticRegression(max_iter=1000).fit(array[fitted], labels[fitted])
-            predicted_labels[scored] = classifier.predict(array[scored])
+            classifier = LogisticRegression(max_iter=1000).fit(unit_vectors[fitted], labels[fitted])
+            predicted_labels[scored] = classifier.predict(unit_vectors[scored])
         predicted = predicted_labels[~is_train]
         gold = labels[~is_train]
 
         hits = (predicted == gold).astype(np.float64)
         if self.main_metric == "macro_f1":
-            # Macro F1 is computed from the labels, which are stored by their indices.
+            # Verdicts compute macro F1 again from stored labels, which are numbers: the indices of their names.
             label_names = np.unique(labels)
             values = np.searchsorted(label_names, predicted).astype(np.float64)
             answers = np.searchsorted(label_names, gold).astype(np.float64)
         else:
+            # Accuracy is the mean of the hits: the right answer to every item is 1.
             values = hits
             answers = np.ones(len(hits))
         return Scores(

@@ -231,11 +231,12 @@ def known_id(written_id: str, texts: Mapping[str, str]) -> str:
 def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
     """Return line number, and query, document and grade of each judgement.
 
-    A file without a header has TREC's four columns, of which the second says nothing, or leaves this one out. Columns
-    of other files are found by their names.
+    A file without a header has TREC's four columns, of which the second is ignored, or only the other three. In every
+    other file, the header names the columns.
     """
     table = layout.tables[QRELS]
-    if table.format not in (PLAIN_TEXT, "tsv", "csv"):
+    may_lack_header = table.format in (PLAIN_TEXT, "tsv", "csv")
+    if not may_lack_header:
         return _named_judgements(layout)
     rows = table.unnamed_rows()
     number, first = next(rows, (0, []))
@@ -245,12 +246,13 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
         layout.notes.append(f"{table.file.name}: without a header, read as {form}")
         all_rows = chain([(number, first)], rows)
         return ((line, (fields[0], fields[-2], fields[-1])) for line, fields in all_rows)
+    # Plain text has no header: a .txt file with a header and tabs is TSV.
     if table.format == PLAIN_TEXT:
         raise line_error(
             str(table),
             number,
             "not a query, a document and a whole grade",
-            "Separate them by spaces or tabs; below the header query-id, corpus-id, score only by tabs.",
+            "Separate them by spaces or tabs. With a header (query-id, corpus-id, score), only tabs are read.",
         )
     return _named_judgements(layout)
 
@@ -373,6 +375,7 @@ def _rows_of_texts(
     """
     table = layout.tables[part]
     if table.format == "tsv":
+        # The header or, in a file without one, the first query or document.
         first_row = table.columns()
         column_names = {layout.file_column(column, part) for column in DOCUMENTS}
         for aliases in COLLECTION_ALIASES[part].values():

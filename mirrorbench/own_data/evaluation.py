@@ -185,6 +185,7 @@ class Evaluation:
         table = _titled(table, data)
         table = _with_bm25(table, self._items.bm25_items)
 
+        # BM25 and its fusions have no seeds: seed 0, as of the encoders, stands for their only scores.
         self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_cell_id)
         for row in table.rows:
             for task in plan.tasks:
@@ -226,14 +227,14 @@ class Evaluation:
         if first not in rows:
             return [], []
         protocol = rows[first].protocol
-        untrained = [
+        baselines = [
             spec
             for spec in rows
             if spec not in self.encoders and not spec.endswith(FUSED) and spec != BM25
         ]
         specs_by_family = {
             "encoders": self.encoders[1:],
-            "untrained rows": [*untrained, BM25, f"{first}{FUSED}"],
+            "other rows": [*baselines, BM25, f"{first}{FUSED}"],
         }
         verdicts: list[Verdict] = []
         families: list[str] = []

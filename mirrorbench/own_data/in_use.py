@@ -18,14 +18,14 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class InUse:
-    """Speed, size of vectors and cut texts of an encoder.
+    """An encoder's speed, size of vectors, and number of cut texts.
 
     Attributes:
         texts_per_second: speed of encoding in this run, on this machine; ``None`` if all vectors were in the cache.
-        dimensions: of a vector; ``None`` for an encoder that scores pairs of texts.
-        bytes_per_vector: with four bytes a number, unless the encoder's vectors are ``type=int8`` or ``type=binary``;
+        dimensions: dimensions of a vector; ``None`` for an encoder that scores pairs of texts.
+        bytes_per_vector: at four bytes a number, unless the encoder's vectors are ``type=int8`` or ``type=binary``;
             ``None`` for an encoder that scores pairs of texts.
-        texts: number of texts, or of pairs; those that several data sets share count for each.
+        texts: number of texts, or of pairs; a text in several data sets counts once for each.
         cut: number of these texts that the encoder does not read to their end.
     """
 
@@ -37,19 +37,25 @@ class InUse:
 
     @classmethod
     def of(cls, results: Iterable[Result], computed: Container[str]) -> InUse:
-        """Summarise the results of one encoder, at least one; ``computed`` holds the cell ids of this run."""
+        """Summarise the results of one encoder, at least one.
+
+        Args:
+            results: the results, in the order of the run.
+            computed: the cell ids of the results that were computed in this run.
+        """
         results = list(results)
-        # An encoder's counter adds up over a run, so the last result covers most of its work.
+        # The speed in a result is that of all the encoder's work so far in the run, so the last one covers most of it.
         texts_per_second = None
         for result in results:
             if result.cell_id in computed and "encoding" in result.cost:
                 texts_per_second = result.cost["encoding"]["texts_per_second"]
 
+        # Vectors are the same in all results; an encoder that scores pairs of texts has none.
         first = results[0]
         dimensions = None
         bytes_per_vector = None
-        # An encoder that scores pairs of texts has no vectors.
-        if "scores" not in first.encoder:
+        scores_pairs = "scores" in first.encoder
+        if not scores_pairs:
             dimensions = int(first.encoder["dimensions"])
             bytes_per_vector = _bytes_per_vector(first.spec, dimensions)
 

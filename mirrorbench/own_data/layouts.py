@@ -229,7 +229,7 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
     judgements = _tables_named(root, QRELS)
     candidates = _tables_named(root, TOP_RANKED)
 
-    # Collections are recognised by the names of their files.
+    # Collections are recognised by the names of their files; those with candidates are for reranking.
     is_collection = bool(judgements) or all(texts.values())
     is_retrieval = kind == "retrieval"
     if not kind and is_collection and not candidates:
@@ -542,32 +542,8 @@ def _split_layout(
     """
     file = tables[TEST].file
     header = tables[TEST].columns()
-    if kind in TABLES:
-        kinds = [kind]
-    else:
-        kinds = [name for name in TABLES if name not in NOT_BY_COLUMNS]
+    layout_kind, aliases = _recognised_kind(path, tables[TEST], kind, column_options)
 
-    # Other usual names count only if no kind has its columns under their own names.
-    matches = [name for name in kinds if _has_columns(header, TABLES[name], column_options)]
-    aliases: dict[str, str] = {}
-    if not matches:
-        aliases_by_kind = _aliases_by_kind(header, kinds, column_options)
-        if not aliases_by_kind:
-            has_query = any(name.strip().lower() == "query" for name in header)
-            if has_query and not kind:
-                kinds.append("reranking")
-            raise _no_layout_error(path, header, kinds, column_options)
-        # Labelled pairs also have the columns of labelled texts: kinds with more columns are preferred.
-        most_columns = max(len(TABLES[name]) for name in aliases_by_kind)
-        matches = [name for name in aliases_by_kind if len(TABLES[name]) == most_columns]
-        aliases = aliases_by_kind[matches[0]]
-    if len(matches) > 1:
-        hint = (
-            f"Name the kind: kind={matches[0]}, after the path and a colon, or --kind {matches[0]}."
-        )
-        raise UsageError(f"{file} has the columns of {' and of '.join(matches)}", hint)
-
-    layout_kind = matches[0]
     split_column = column_options.get("split", "split")
     if TRAIN in tables and split_column in header:
         train_name = tables[TRAIN].file.name
@@ -590,6 +566,51 @@ def _split_layout(
     return DataLayout(path, layout_kind, parts, column_options, dict.fromkeys(parts, aliases))
 
 
+def _recognised_kind(
+    path: Path, table: OwnTable, kind: str, column_options: Mapping[str, str]
+) -> tuple[str, dict[str, str]]:
+    """Return the kind of a table by its columns, and the result of ``_aliases_in`` for this kind.
+
+    The aliases are empty if the table has the kind's columns under their own names.
+
+    Args:
+        path: the path that the user named.
+        table: the table.
+        kind: the kind that the user named, or empty for any.
+        column_options: options that name columns in the table.
+
+    Raises:
+        UsageError: columns match no kind or several.
+    """
+    header = table.columns()
+    if kind in TABLES:
+        kinds = [kind]
+    else:
+        kinds = [name for name in TABLES if name not in NOT_BY_COLUMNS]
+
+    # Other usual names count only if no kind has its columns under their own names.
+    matches = [name for name in kinds if _has_columns(header, TABLES[name], column_options)]
+    aliases: dict[str, str] = {}
+    if not matches:
+        aliases_by_kind = _aliases_by_kind(header, kinds, column_options)
+        if not aliases_by_kind:
+            # A table with queries may be meant for reranking, which is not recognised by its columns.
+            has_query = any(name.strip().lower() == "query" for name in header)
+            if has_query and not kind:
+                kinds.append("reranking")
+            raise _no_layout_error(path, header, kinds, column_options)
+        # Labelled pairs also have the columns of labelled texts: kinds with more columns are preferred.
+        most_columns = max(len(TABLES[name]) for name in aliases_by_kind)
+        matches = [name for name in aliases_by_kind if len(TABLES[name]) == most_columns]
+        aliases = aliases_by_kind[matches[0]]
+    if len(matches) > 1:
+        hint = (
+            f"Name the kind: kind={matches[0]}, after the path and a colon, or --kind {matches[0]}."
+        )
+        raise UsageError(f"{table.file} has the columns of {' and of '.join(matches)}", hint)
+    return matches[0], aliases
+
+
 def _aliases_by_kind(
     header: Sequence[str], kinds: Sequence[str], column_options: Mapping[str, str]
 ) -> dict[str, dict[str, str]]:
@@ -608,9 +629,9 @@ def _aliases_in(
     column_options: Mapping[str, str],
     aliases: Mapping[str, Sequence[str]] = COLUMN_ALIASES,
 ) -> dict[str, str]:
-    """Return the names in a file of columns that it has under other usual names, by column.
+    """Return, by column, the name in a file of each column that it has under another usual name.
 
-    The result is empty if a column is missing or may be one of several, or if all columns have their own names.
+    The result is empty if a column is missing or may be one of several, and if all columns have their own names.
     """
     # Of names that differ only in case the first counts.
     names_in_file = {name.strip().lower(): name for name in reversed(header)}
@@ -619,6 +640,7 @@ def _aliases_in(
         option = as_option(column)
         if column_options.get(option, column) in header:
             continue
+        # The user named a column that the file does not have: no other name replaces it.
         if option in column_options:
             return {}
         taken = {*names_by_column.values(), *column_options.values()}
@@ -664,33 +686,37 @@ def _no_layout_error(
 ) -> UsageError:
     """Return the error for a table that matches none of ``kinds``; its hint is on the kind that comes nearest."""
     mismatch = "are those of no kind of data" if len(kinds) > 1 else f"are not those of {kinds[0]}"
-    # The first line of a file without a header holds texts.
-    names = f"{len(header)} columns" if without_texts() else f"the columns {', '.join(header)}"
-    problem = f"{path} has {names}, which {mismatch}"
+    # The first line of a file without a header holds texts, which may have to be hidden.
+    found = f"the columns {', '.join(header)}"
+    if without_texts():
+        found = f"{len(header)} columns"
+    problem = f"{path} has {found}, which {mismatch}"
 
+    # Columns that the user named, but that are not there.
     options = {column for kind in kinds for column in TABLES[kind]}
     # If the kind is not certain, positive= may be a label of pairs.
     if len(kinds) > 1:
         options.discard("positive")
     for option, name in column_options.items():
         if option in options and name not in header and not are_column_numbers([name], header):
-            return UsageError(f"{path} has no column {name!r}", f"It has {names}.")
+            return UsageError(f"{path} has no column {name!r}", f"It has {found}.")
 
-    # The table may have a missing column under a name that differs only in case or in spaces at its ends.
+    # A missing column may be there under a name that differs only in case or in spaces at its ends.
     similar = {name.strip().lower(): name for name in header}
     missing: dict[str, list[str]] = {}
-    without_similar: dict[str, list[str]] = {}
+    without_similar_name: dict[str, list[str]] = {}
     for kind in kinds:
         missing[kind] = [
             name for name in TABLES[kind] if column_options.get(name, name) not in header
         ]
-        without_similar[kind] = [name for name in missing[kind] if name not in similar]
-    nearest = min(kinds, key=lambda kind: (len(without_similar[kind]), len(missing[kind])))
+        without_similar_name[kind] = [name for name in missing[kind] if name not in similar]
+    nearest = min(kinds, key=lambda kind: (len(without_similar_name[kind]), len(missing[kind])))
+    # The kinds that are not recognised by their columns may lack none.
     if not missing[nearest]:
         return UsageError(
             problem, f"If they are of {nearest}, name the kind: {path}:kind={nearest}"
         )
-    if len(without_similar[nearest]) == len(TABLES[nearest]):
+    if len(without_similar_name[nearest]) == len(TABLES[nearest]):
         columns_by_kind = [f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds]
         hint = f"Known columns: {'; '.join(columns_by_kind)}"
     else:

@@ -162,6 +162,7 @@ def measure(
     ndcg_of_queries = []
     for number, (grades, ranking) in enumerate(zip(judged.values(), rankings, strict=True)):
         query = str(number)
+        # The number of each document that is ranked or judged, as text.
         numbers = {name: str(place) for place, name in enumerate({**ranking, **grades})}
         scores = {numbers[name]: len(ranking) - place for place, name in enumerate(ranking)}
         relevant[query] = {numbers[name]: int(grade > 0) for name, grade in grades.items()}
@@ -173,8 +174,8 @@ def measure(
     measured_whole = whole_evaluator.evaluate(whole_rankings)
     measured_top = top_evaluator.evaluate(top_rankings)
 
-    def values(measured: Mapping[str, Mapping[str, float]], measure: str) -> NDArray[np.float64]:
-        return np.array([measured[str(number)][measure] for number in range(len(judged))])
+    def values(measured: Mapping[str, Mapping[str, float]], name: str) -> NDArray[np.float64]:
+        return np.array([measured[str(number)][name] for number in range(len(judged))])
 
     return {
         "ndcg_at_10": np.array(ndcg_of_queries),

@@ -85,7 +85,8 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
             table.format in _FORMATS_WITHOUT_LISTS or _are_lists(column_cells)
         )
 
-    # A row with a list is a query by itself, and its key is the line number. Other rows are joined by the query's text.
+    # The key of a row with a list, which is a query by itself, is its line number. Other rows are joined by the text of
+    # the query, which is their key.
     queries: dict[int | str, _Query] = {}
     n_joined_rows = 0
     n_repeated_candidates = 0
@@ -98,13 +99,15 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
         if key in queries:
             n_joined_rows += 1
         query = queries.setdefault(key, _Query(query_text, line))
+        # Positives have grade 1, negatives 0.
         for grade, cell, column, cell_is_list in zip(
             (1, 0), cells, candidate_columns, are_lists, strict=True
         ):
+            candidates: Sequence[Any] = [cell]
             if cell_is_list:
                 candidates = listed(cell, column, source, line)
-            else:
-                candidates = [] if _is_empty(cell) else [cell]
+            elif _is_empty(cell):
+                candidates = []
             for candidate in candidates:
                 text = _checked_text(candidate, column, source, line)
                 earlier_grade = query.grades.get(text)
@@ -132,7 +135,7 @@ def _are_lists(cells: Iterable[Any]) -> bool:
 
 def _is_empty(cell: Any) -> bool:
     """Return whether a cell is null, NaN or an empty text."""
-    is_nan = isinstance(cell, float) and cell != cell
+    is_nan = isinstance(cell, float) and cell != cell  # only NaN differs from itself
     return cell is None or cell == "" or is_nan
 
 

@@ -74,6 +74,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     Raises:
         UsageError: an option is unknown or not for this kind, or columns match no layout.
     """
+    # All options but these name columns.
     settings = ("kind", "metric", "language")
     known_column_options = _known_column_options()
     for key in options:
@@ -90,6 +91,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if layout is None:
         return None
 
+    # Options that only some kinds have.
     is_ranked = layout.kind in ("retrieval", "reranking")
     if language and not is_ranked:
         raise UsageError(
@@ -105,6 +107,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if metric and metric not in task_class.measures:
         raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
 
+    # The function that reads the items when the task is loaded.
     read_items = partial(_READERS[layout.kind], layout)
     if is_ranked:
         language = language or "en"
@@ -209,6 +212,7 @@ def _pair_labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list
             if value in uncertain:
                 uncertain_rows.append((line, value))
         raise _uncertain_labels_error(layout, distinct_labels, uncertain, uncertain_rows)
+    # Every label has a meaning here.
     return [meanings[value] or 0.0 for value in values]
 
 

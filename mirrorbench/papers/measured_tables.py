@@ -103,12 +103,14 @@ def measured_table(
     A target without results of all its tasks is not measured. Notes say why others are not shown. Scores on another
     ``backbone`` are not compared with the published ones.
     """
+    # Choose the latest results of the table's targets.
     comparable = backbone is None
     targets = table.targets(backbone)
     results_of_table = _results_of(targets.values(), results, protocol)
     latest, remarks = newest(
         without_repeats(results_of_table), f"mirrorbench paper {table.name} --run"
     )
+    # All cells are unmeasured first; then those with complete results are replaced.
     cells = []
     for printed_row in table.printed:
         cells.append([PaperCell(printed, comparable=comparable) for printed in printed_row])
@@ -116,6 +118,7 @@ def measured_table(
     notes = dict.fromkeys(remarks)
     for (row, column), target in targets.items():
         by_task = _results_by_task(target, latest)
+        # A task has no results yet.
         if not all(by_task):
             continue
         reason = _reason_against_average(by_task, target)

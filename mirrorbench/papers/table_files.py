@@ -30,7 +30,7 @@ ABSENT = "-"
 
 _NULL = "null"
 """Value in a file for an illegible number, and for an encoder without a spec."""
-_NUMBER = re.compile(r"([+-]?)(\d*)\.(\d+)")
+_NUMBER = re.compile(r"[+-]?\d*\.(?P<decimals>\d+)")
 _BOUND = re.compile(r"[<≈] ?\d*\.?\d+|\d+-\d+")
 """A text in place of a number: ``< 0.002``, ``≈ 30``, ``10-20``."""
 _COLUMN_SOURCES = ("task", "suite", "average", "difference", "analysis")
@@ -278,8 +278,8 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         # Rows that the paper does not print are not measured on another backbone.
         if backbone is not None and paper_row.source:
             return None
+        # The columns that an average is of, which have equal settings; any other column is its only member.
         members = [self.columns[i] for i in self.averaged(column)] or [paper_column]
-        # The columns of an average have equal settings.
         first = members[0]
         analysis = paper_column.analysis
         if analysis:
@@ -425,7 +425,10 @@ def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
 
 
 def _parse_printed(text: str, scale: str, where: str) -> Printed:
-    """Parse a value in a file; ``ValueError`` at ``where`` for a text that is not a value of a cell."""
+    """Parse the text of a cell in a table's file; a ``ValueError`` that names ``where`` for any other text.
+
+    Only numbers with a decimal point have a value, and the unit of their last digit.
+    """
     if text == _NULL:
         return Printed("")
     if text == ABSENT:
@@ -435,12 +438,12 @@ def _parse_printed(text: str, scale: str, where: str) -> Printed:
     match = _NUMBER.fullmatch(text)
     if not match:
         raise ValueError(
-            f"{where}: {text!r} is neither a number with a point, nor a bound, 'null' or '-'"
+            f"{where}: {text!r} is not a number with a decimal point, a bound, 'null' or '-'"
         )
-    # Divided, not multiplied by 0.01: 57.10 / 100 is the nearest float to .571.
+    # Divide instead of multiplying by 0.01: only 57.10 / 100 is the float nearest to .571.
     value = float(text) / SCALES[scale]
-    digits = len(match[3])
-    unit = 10.0**-digits / SCALES[scale]
+    n_decimals = len(match["decimals"])
+    unit = 10.0**-n_decimals / SCALES[scale]
     return Printed(text, value, unit)
 
 
@@ -467,6 +470,7 @@ def _on_backbone(
     Raises:
         UsageError: ``backbone`` has a method or parameters.
     """
+    # An encoder system has no other backbone.
     if not spec.method:
         return spec
     if backbone.method or backbone.params:

@@ -66,8 +66,9 @@ def compare_encoders(
     equality = requested_equality(margin)
     sides, notes = newest_shared([first, second])
     stored_by_task = _stored_by_task(sides, tasks)
-    shared = {task: pair for task, pair in stored_by_task.items() if all(pair)}
+    shared = {task: both for task, both in stored_by_task.items() if all(both)}
 
+    # Results that do not belong together are only compared if the user allows it.
     reasons = _reasons_against_comparison(shared)
     if reasons and not allow_mixed:
         raise UsageError(
@@ -78,6 +79,7 @@ def compare_encoders(
     notes += _notes_on_single_encoders(stored_by_task)
     pair = _read_pair(shared, plugins)
     notes += pair.notes
+    # Without the tasks whose scores cannot be computed from predictions.
     results = pair.results
     if not results:
         raise UsageError(
@@ -85,6 +87,7 @@ def compare_encoders(
             + "".join(f"\n  {note}" for note in notes)
         )
 
+    # The verdicts on the tasks.
     comparisons = Comparisons(pair.items, plugins)
     board = _Board.of(folder, results, plugins) if folder else _Board()
     verdicts = []
@@ -103,13 +106,7 @@ def compare_encoders(
 
     average = None
     if len(results) > 1:
-        # Correct the average together with the other steps of the leaderboard.
-        verdict = board.with_best_mark(_untested(AVERAGE, results, equality))
-        verdict = _tested(verdict, comparisons, results)
-        steps = board.steps_in_average(plugins, pair.items_by_cell)
-        other_steps = [step for step in steps if not _on_same_rows(step, verdict)]
-        family = [verdict, *other_steps]
-        verdict, *_ = with_corrections(family, ["average"] * len(family))
+        verdict, other_steps = _verdict_on_average(pair, comparisons, board, equality, plugins)
         average = _task_comparison(verdict, comparisons, results)
         titles = {task: task for task in results}
         notes += notes_on_matching(comparisons, "AB", titles, plugins)
@@ -126,6 +123,26 @@ def compare_encoders(
         columns=table_of_first.columns,
         banner=table_of_first.banner or table_of_second.banner,
     )
+
+
+def _verdict_on_average(
+    pair: _Pair,
+    comparisons: Comparisons,
+    board: _Board,
+    equality: Equality | None,
+    plugins: Plugins,
+) -> tuple[Verdict, list[Verdict]]:
+    """Return the tested verdict on the average, and the other steps in the leaderboard's average.
+
+    The p-value of the verdict is corrected together with those of the other steps.
+    """
+    verdict = board.with_best_mark(_untested(AVERAGE, pair.results, equality))
+    verdict = _tested(verdict, comparisons, pair.results)
+    steps = board.steps_in_average(plugins, pair.items_by_cell)
+    other_steps = [step for step in steps if not _on_same_rows(step, verdict)]
+    family = [verdict, *other_steps]
+    corrected, *_ = with_corrections(family, ["average"] * len(family))
+    return corrected, other_steps
 
 
 def _stored_by_task(
@@ -188,6 +205,7 @@ def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins
             for entry in side:
                 items = items_of(entry, plugins)
                 if items is None:
+                    # The score of this seed cannot be computed from its predictions.
                     complete = False
                     continue
                 seeds[entry.result.seed] = items
@@ -220,9 +238,9 @@ def _corrected_over_tasks(verdicts: Sequence[Verdict]) -> list[Verdict]:
             continue
         (corrected_for_choice,) = with_corrections([verdict], ["choice"])
         corrected_for_tasks = replace(corrected[index], best=True)
-        both = (corrected_for_choice, corrected_for_tasks)
-        stricter = max(both, key=lambda verdict: verdict.corrected or 0.0)
-        equalities = [verdict.equality for verdict in both if verdict.equality]
+        alternatives = (corrected_for_choice, corrected_for_tasks)
+        stricter = max(alternatives, key=lambda verdict: verdict.corrected or 0.0)
+        equalities = [verdict.equality for verdict in alternatives if verdict.equality]
         equality = max(equalities, key=lambda equality: equality.corrected or 0.0, default=None)
         corrected[index] = replace(stricter, equality=equality)
     return corrected

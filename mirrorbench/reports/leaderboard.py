@@ -158,6 +158,7 @@ def _encoder_rows(
     plugins: Plugins,
 ) -> list[Row]:
     """Return a row for each encoder and protocol; an encoder without results has one empty row per protocol."""
+    # Results by spec and protocol, then by task and seed.
     results_by_row: dict[tuple[str, str], dict[str, dict[int, Result]]] = {}
     for result in results:
         results_by_task = results_by_row.setdefault((result.spec, result.protocol), {})
@@ -308,6 +309,7 @@ def _baseline_rows(
     columns: Sequence[Column], results: Sequence[Result], plugins: Plugins
 ) -> list[Row]:
     """Return a row for each baseline of the tasks whose main metric is shown."""
+    # Scores by label of the baseline, then by task.
     scores_by_label: dict[str, dict[str, Score]] = {}
     for result in results:
         if result.task not in plugins.tasks:
@@ -344,13 +346,14 @@ def _suite_of(task: str) -> str:
 
 def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
     """Return the column of a task; its metric, number of items and overlap are those that its results state."""
-    results = [result for result in results if result.task == name]
+    task_results = [result for result in results if result.task == name]
     suite = _suite_of(name)
-    metric = ", ".join(sorted({result.main_metric for result in results}))
-    n_items = max((result.n_items for result in results), default=0)
-    seen = max((_overlap(result) for result in results), default=0.0)
+    metric = ", ".join(sorted({result.main_metric for result in task_results}))
+    n_items = max((result.n_items for result in task_results), default=0)
+    seen = max((_overlap(result) for result in task_results), default=0.0)
+    # Of a task whose plugin is not installed, only its results say anything.
     if name not in plugins.tasks:
-        level = str(results[0].cell.get("level", "")) if results else ""
+        level = str(task_results[0].cell.get("level", "")) if task_results else ""
         return Column(name, name, suite, level, metric=metric, n_items=n_items, seen=seen)
 
     task = plugins.tasks[name]

@@ -265,7 +265,9 @@ def without_overlap(
     """
     from mirrorbench.reports.statistics.items import score_on
 
+    # First collect the items that any encoder has seen, by task, and the scores that cannot be computed without them.
     seen_ids: dict[str, set[str]] = {}
+    # Equal notes are kept once.
     notes: dict[str, None] = {}
     # A mean over some of the seeds would pass for one over all: such scores are left out with all their seeds.
     lost_scores = set()
@@ -281,6 +283,7 @@ def without_overlap(
             notes[note] = None
             lost_scores.add(score_key(result))
 
+    # Then score all other results on the items that no encoder has seen.
     rescored: list[Stored] = []
     unseen_items: dict[str, ItemScores] = {}
     counts: dict[str, str] = {}
@@ -366,7 +369,7 @@ def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScor
     from mirrorbench.reports.statistics.items import items_of
 
     items = {}
-    # A path is FOLDER/ENCODER/TASK/FILE.
+    # The path of a result is FOLDER/ENCODER/TASK/FILE.
     several_folders = len({entry.path.parents[2] for entry in stored}) > 1
     for entry in stored:
         task = entry.result.task
@@ -398,12 +401,13 @@ def select(
     stored = read_stored(folders)
     where = ", ".join(map(str, folders))
     if not stored:
+        hint = "Make some: mirrorbench run"
         smoke_runs = [str(run) for folder in folders for run in folders_of_smoke_runs(folder)]
         if smoke_runs:
             hint = f"Those of smoke runs (--limit) are in {', '.join(smoke_runs)}: name it."
-            raise UsageError(f"no results in {where}", hint)
-        raise UsageError(f"no results in {where}", "Make some: mirrorbench run")
+        raise UsageError(f"no results in {where}", hint)
 
+    # Choose the tasks, the protocol and the newest computation.
     all_results = [entry.result for entry in stored]
     results = []
     for result in all_results:
@@ -419,6 +423,7 @@ def select(
     outdated = [result for result in results if result.computation != COMPUTATION]
     results, notes = newest(results, _command_to_run_again(outdated, folders))
 
+    # Choose the encoders, and take the chosen metric of each task as its main one.
     encoders = _encoders_in_order(results, choice.tasks, plugins)
     encoders = _chosen_encoders(encoders, results, choice, plugins)
     specs = {str(spec) for spec in encoders}
@@ -426,9 +431,11 @@ def select(
     chosen = []
     for result in results:
         if str(parse_spec(result.spec)) in specs:
+            # Empty for the main metric of the result.
             metric = choice.metrics.get(result.task, other_metric)
             chosen.append(_with_metric(result, metric))
 
+    # What cannot be compared is an error, or a warning if the user allows it.
     mixed = mixtures(chosen, plugins)
     if mixed and not choice.allow_mixed:
         reasons = "".join(f"\n  {reason}" for reason in mixed)

@@ -97,6 +97,7 @@ def _strongest(
         difference = verdict.difference or 0.0
         return verdict.separable and difference > 0, difference
 
+    # Scores on several tasks are on different scales, so their gains are compared.
     if len(columns) == 1:
         return max(candidates, key=score_of, default=None)
     return max(candidates, key=gain_of, default=None)

@@ -151,18 +151,24 @@ def latex(
         )
     if not deviations:
         table = _without_deviations(table)
+
+    # The notes, as sentences.
     show = _percent_text if percent else number
     # The hint at --notes all helps the author of a paper, but not its readers.
     lines = [note.removesuffix(HINT_AT_ALL_NOTES) for _, note in note_lines(table, show)]
     notes = [ended(line) for line in lines if line]
 
+    # One tabular for each block of columns.
     resize = resize or standalone
     columns_by_suite = _columns_by_suite(table)
     blocks = columns_by_suite if split else [list(range(len(table.columns)))]
-    # Notes stand below the last of several tables.
-    tabulars = [_tabular(table, block, show, columns, resize, False) for block in blocks[:-1]]
-    last_tabular = _tabular(table, blocks[-1], show, columns, resize, bool(notes))
+    tabulars = [
+        _tabular(table, block, show, columns, resize, with_notes=False) for block in blocks[:-1]
+    ]
+    last_tabular = _tabular(table, blocks[-1], show, columns, resize, with_notes=bool(notes))
     tabulars.append(last_tabular)
+
+    # The notes stand below the last one: as many as fit; the others become comments.
     layout = last_tabular["layout"]
     if standalone:
         # The page of the template ``table.tex`` has a longer line.
@@ -234,10 +240,20 @@ def _tabular(
     resize: bool,
     with_notes: bool,
 ) -> dict[str, Any]:
-    """Return the values of a ``tabular`` in the template; in a split leaderboard, rows without a score are left out."""
+    """Return the values of a ``tabular`` in the template; in a split leaderboard, rows without a score are left out.
+
+    Args:
+        table: the table.
+        columns: indices of the columns in this ``tabular``.
+        show: formats a number.
+        columns_of_page: number of columns of a page in the document class, 1 or 2.
+        resize: let LaTeX scale it down where it is too large, and do not estimate its size.
+        with_notes: whether notes stand below it.
+    """
     rows = list(range(len(table.rows)))
     if table.layout == "leaderboard" and len(columns) < len(table.columns):
         rows = [i for i in rows if any(table.rows[i].scores[column] for column in columns)]
+    # The types of the columns in LaTeX, such as "lcc": those of labels, then those of scores.
     alignment = "l" if table.layout == "facts" else "c"
     types = "l" * len(table.labels()[0]) + alignment * len(columns)
     head = _head(table, columns)

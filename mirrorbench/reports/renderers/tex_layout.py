@@ -185,6 +185,7 @@ def count_fitting_notes(notes: Sequence[str], layout: Layout, height_of_table: f
         width = max(min(layout.width, layout.line), layout.share * layout.line)
     height = height_of_table
     for n_fitting, note in enumerate(notes):
+        # A tenth more, since lines end at the end of a word.
         lines = int(1.1 * size.em * text_width(note) / width) + 1
         height += lines * size.baseline
         if height > PAGE_HEIGHT:

@@ -111,6 +111,7 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
 
     ``Mirror beats the untuned model on STS-B: +.067 [.051, .083], p = .0069 (2 tests: .014)``
     """
+    # A verdict without a p-value has a reason why it was not tested.
     if verdict.corrected is None:
         rows = f"{names.row} over {names.over}"
         if verdict.difference is not None:
@@ -129,6 +130,7 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
         mark, verb = "+", "beats"
     else:
         mark, verb = "-", "loses to"
+    # The name begins the sentence.
     row = names.row
     if row.startswith("the "):
         row = f"T{row[1:]}"

@@ -316,6 +316,7 @@ class Comparisons:
         Returns:
             The comparison, without numbers if it is undefined; ``None`` if no item was seen.
         """
+        # Ids of the seen items by task; the items of both rows, under the same ids; numbers of common items.
         seen: dict[str, set[str]] = {}
         seeds: dict[tuple[RowKey, str], Seeds] = {}
         n = 0
@@ -333,6 +334,7 @@ class Comparisons:
             return None
         share = n_seen / n
         comparisons = self._comparisons_without(seen, seeds)
+        # Where no unseen item is left, only the share of seen items is known.
         for side in (row, over):
             for task in tasks:
                 if not all(items.ids for items in comparisons.items(side, task)):

@@ -237,6 +237,7 @@ def _items_of_metric(
     metric: str, arrays: Mapping[str, NDArray[Any]], plugins: Plugins
 ) -> ItemScores | None:
     """Return the items of a metric; ``None`` for an unknown metric, or if the predictions lack what it needs."""
+    # A metric on one split, such as test_accuracy.
     split, _, metric_of_split = metric.rpartition("_")
     if split in ("train", "dev", "test") and "splits" in arrays:
         in_split = arrays["splits"] == split
@@ -247,6 +248,7 @@ def _items_of_metric(
         if metric_of_split in plugins.metrics:
             return _items_with_values(arrays, metric_of_split, arrays["scores"]).only(in_split)
         return None
+    # A mean over ranks: accuracy@5 or mrr, or with the prefix nn_ over the ranks in another array.
     rank_metric = re.fullmatch(r"(?P<nn>nn_)?(?:accuracy@(?P<k>\d+)|mrr)", metric)
     if rank_metric:
         ranks = arrays.get("nn_rank" if rank_metric["nn"] else "rank")
@@ -255,12 +257,14 @@ def _items_of_metric(
         if rank_metric["k"]:
             return _items_of_mean(arrays, ranks <= int(rank_metric["k"]))
         return _items_of_mean(arrays, 1 / ranks.astype(np.float64))
+    # The scores are 1 for right answers and 0 for wrong ones.
     if metric == "accuracy":
         return _items_of_mean(arrays, arrays["scores"])
     if metric == CLUSTERS:
         if "clusters" not in arrays:
             return None
         return _items_with_values(arrays, CLUSTERS, arrays["clusters"])
+    # Any other metric is a registered function of scores and gold.
     statistic = metric.removeprefix("subtask1_")
     if statistic not in plugins.metrics:
         return None

@@ -41,6 +41,8 @@ def score_interval(
     quantile = float(t.ppf((1 + level) / 2, df))
     difference = (wins - losses) / n
 
+    # The distance falls from the lowest difference to the highest. It is the quantile at the lower end of the interval,
+    # 0 at the observed difference, and minus the quantile at the upper end.
     def lower(value: float) -> float:
         return score_distance(value, wins, losses, n) - quantile
 

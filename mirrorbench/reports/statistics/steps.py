@@ -124,7 +124,7 @@ def _step_pairs(table: Table, results: _Results) -> list[_Pair]:
 
 
 def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, int]:
-    """Return the index of the row below, by the index of each row that has one."""
+    """Return the index of the row below, by the index of each row that has one (``row_below``)."""
     scored = _scored_rows(table, column)
     task = table.columns[column].name
     steps: dict[int, int] = {}
@@ -168,23 +168,25 @@ def _scored_rows(table: Table, column: int) -> dict[int, Row]:
 
 
 def _best_pairs(table: Table) -> dict[_Pair, int]:
-    """Return the best tuned and the best untuned row of each backbone in each column.
+    """Pair the best tuned with the best untuned row of each backbone, in each column that has a score of both kinds.
 
-    The value of each pair is the number of pairs that it is chosen from.
+    Returns:
+        For each pair, the number of pairs of a tuned and an untuned row that it was chosen from.
     """
     columns = range(len(table.columns))
-    rows_by_backbone: dict[tuple[str, str, str], set[int]] = {}
+    # Rows of two revisions of a backbone, or of two protocols, are not compared.
+    rows_by_group: dict[tuple[str, str, str], set[int]] = {}
     for column in columns:
         for index, row in _scored_rows(table, column).items():
-            backbone = (row.backbone, parse_spec(row.spec).revision, row.protocol)
-            rows_by_backbone.setdefault(backbone, set()).add(index)
+            group = (row.backbone, parse_spec(row.spec).revision, row.protocol)
+            rows_by_group.setdefault(group, set()).add(index)
     pairs: dict[_Pair, int] = {}
-    for rows in rows_by_backbone.values():
+    for rows in rows_by_group.values():
         for column in columns:
             means: dict[int, float] = {}
             for index in sorted(rows):
                 score = table.rows[index].scores[column]
-                if score:
+                if score is not None:
                     means[index] = score.mean
             tuned = [index for index in means if table.rows[index].tuned]
             untuned = [index for index in means if not table.rows[index].tuned]

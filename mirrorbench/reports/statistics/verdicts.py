@@ -200,9 +200,11 @@ class TableTests:
         A warning names the columns with scores that cannot be marked.
         """
         columns = self._table.columns
+        # Rows that are tied with the best one, for each column.
         tied: list[set[RowKey]] = [set() for _ in columns]
         if ties:
             tied = [self._tied(index) for index in range(len(columns))]
+        # Columns in which an encoder's score has no items.
         unmarked: set[int] = set()
         rows = []
         for row in self._table.rows:
@@ -313,6 +315,7 @@ def notes_on_matching(
     """
     matched_by_row = []
     for task, title in titles.items():
+        # The ids of such a task say which items are equal.
         if task in plugins.tasks and plugins.tasks[task].identifies:
             continue
         contents = [items.content for row in rows for items in comparisons.items(row, task)]
