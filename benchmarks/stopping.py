@@ -104,7 +104,7 @@ def sweep(
         assert model.corpus is not None
         assert model.path is not None
         assert pooling is not None
-        texts, aside = hold_out(maker.corpora.strings[model.corpus].texts, 0)
+        texts, aside = hold_out(maker.corpora.by_ref[model.corpus].texts, 0)
         registered = session.plugins.augmentations.by_name()
         transformer = open_for_tuning(model.path, model.recipe, registered, session.compute.device)
 

@@ -56,22 +56,25 @@ class BackboneFiles(Lookups):
         """Return the family of the backbone in a directory."""
         return self.once(("family", path), lambda: families.family(path, self.measure_traits))
 
-    def stated_keys(self, spec: EncoderSpec, of_short_names: bool = False) -> dict[str, Value]:
+    def stated_keys(self, spec: EncoderSpec, include_short_names: bool = False) -> dict[str, Value]:
         """Return the spec keys of the readout that a backbone's files state; empty if they state none.
 
-        The files are those of ``mirrorbench tune`` or of sentence-transformers; they are fetched if they are missing. A
-        transformation is left out, since it was fitted on the vectors of exactly these weights. Tasks read short names
-        as ``backbones.tsv`` says: for these the keys are empty unless ``of_short_names``.
+        The files are those of ``mirrorbench tune`` or of sentence-transformers; they are fetched if they are missing. The
+        transformation (``post``) is left out, since it was fitted on the vectors of exactly these weights. Tasks read
+        short names as ``backbones.tsv`` says, so these have no keys unless ``include_short_names``.
 
         Raises:
-            NoPoolingError: no keys describe what the files state, and the spec names no pooling.
+            NoPoolingError: the files state a readout that no keys can describe, and neither the spec nor a short name
+                gives a pooling.
         """
         is_short_name = spec.backbone in backbones.BACKBONES
-        if is_short_name and not of_short_names:
+        if is_short_name and not include_short_names:
             return {}
+        # Files of ``mirrorbench tune``.
         readout = sentence_transformer_files.stored_readout(spec)
         if readout:
             return {key: value for key, value in readout.items() if key != "post"}
+        # Files of sentence-transformers.
         local = Path(spec.backbone).expanduser()
         if spec.is_path or (local.is_dir() and not is_short_name):
             folder = local
@@ -82,7 +85,7 @@ class BackboneFiles(Lookups):
         except sentence_transformer_files.NoPoolingError:
             if spec.get("pooling") is None and not is_short_name:
                 raise
-            # With the pooling of the spec or of ``backbones.tsv``, it is read as a plain transformer.
+            # With the pooling of the spec or of ``backbones.tsv``, the backbone is read as a plain transformer.
             return {}
 
     def dimensions(self, spec: EncoderSpec) -> int:

@@ -88,15 +88,17 @@ class ModelRef:
 
     def identity(self) -> dict[str, Any]:
         """Return the settings that determine the weights."""
+        # A model for each language.
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
+        # An encoder system. Two systems with the same fingerprint must not share vectors and results, so the name counts.
         if not self.method:
-            # The name is included: two systems with the same fingerprint must not share vectors and results.
             system = {"system": self.spec.backbone, "fingerprint": self.fingerprint}
             return {**system, **self._plugin_files}
         identity: dict[str, Any] = {"backbone": self.fingerprint, **self._plugin_files}
         if self.traits.pads:
             identity["equal_lengths"] = True
+        # A backbone that is not tuned.
         if self.recipe is None or self.corpus is None:
             if self.attention:
                 identity["attention"] = self.attention

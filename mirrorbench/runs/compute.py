@@ -29,7 +29,7 @@ class Compute:
         options: options of the executor.
         threads: number of threads of tuning on the CPU; 0 for torch's own number.
         share: share of a GPU's memory for this process, from 0 to 1.
-        remarked: kinds of long work that ``runs.half_precision`` has already noted.
+        noted_work: kinds of long work that ``runs.half_precision`` has already noted.
 
     Raises:
         UsageError: no such executor. Device and precisions are checked at first use.
@@ -51,7 +51,7 @@ class Compute:
             self.options["address"] = settings.address
         self.threads = 0
         self.share = 1.0
-        self.remarked: set[str] = set()
+        self.noted_work: set[str] = set()
 
     @property
     def deterministic(self) -> bool:

@@ -26,7 +26,7 @@ def corpus_overlap(
     store: DataStore,
     reporter: Reporter,
 ) -> dict[str, Contamination | MirrorbenchError | None]:
-    """Count test items with texts that occur in a corpus or a text file, by task.
+    """Count, for each task, the test items whose texts occur in a corpus or a text file.
 
     Missing data of the tasks are fetched. The value is ``None`` for a task that names no texts, and the error for a
     task that cannot be read.

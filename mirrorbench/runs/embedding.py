@@ -90,15 +90,15 @@ class Embedder:
         model: ModelRef,
         precision: str,
     ) -> Encoded:
-        """Encode the inputs that have no vectors yet under a pooling, and store their vectors.
+        """Encode the inputs that have no vectors yet under a pooling, and store them; return the caches of all poolings.
 
         An input that lacks vectors of several poolings is encoded once for all of them.
         """
-        stored: dict[Pooling | None, EmbeddingCache] = {}
+        caches: dict[Pooling | None, EmbeddingCache] = {}
         missing: dict[Pooling | None, dict[TextInput, None]] = {}
         for pooling, inputs in inputs_by_pooling.items():
-            stored[pooling] = self._stored(encoder, pooling, model, precision)
-            missing[pooling] = dict.fromkeys(stored[pooling].missing(list(inputs)))
+            caches[pooling] = self._stored(encoder, pooling, model, precision)
+            missing[pooling] = dict.fromkeys(caches[pooling].missing(list(inputs)))
         # One pass for each set of poolings that lack the same inputs.
         passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
         distinct_inputs = dict.fromkeys(chain.from_iterable(missing.values()))
@@ -109,10 +109,10 @@ class Embedder:
             passes.setdefault(poolings, []).append(text_input)
         started = time.perf_counter()
         for poolings, inputs_of_pass in passes.items():
-            caches = {pooling: stored[pooling] for pooling in poolings}
-            self._encode(encoder, inputs_of_pass, caches, model, precision)
+            caches_of_pass = {pooling: caches[pooling] for pooling in poolings}
+            self._encode(encoder, inputs_of_pass, caches_of_pass, model, precision)
         seconds = time.perf_counter() - started
-        return Encoded(stored, len(distinct_inputs), seconds)
+        return Encoded(caches, len(distinct_inputs), seconds)
 
     def _stored(
         self, encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str
@@ -124,7 +124,7 @@ class Embedder:
         self,
         encoder: Encoder,
         inputs: Sequence[TextInput],
-        stored: Mapping[Pooling | None, EmbeddingCache],
+        caches: Mapping[Pooling | None, EmbeddingCache],
         model: ModelRef,
         precision: str,
     ) -> None:
@@ -133,7 +133,8 @@ class Embedder:
         inputs = sorted(inputs, key=TextInput.key)
         spec = model.spec
         self.reporter.stage("encoding", str(spec), len(inputs), "texts")
-        poolings = [pooling for pooling in stored if pooling is not None]
+        # Empty for an encoder system, whose only key is None.
+        poolings = [pooling for pooling in caches if pooling is not None]
         check_inputs(encoder, inputs, poolings)
         advance = progress_callback(self.compute, self.reporter, "encoding", precision, len(inputs))
         device = device_type(self.compute.device)
@@ -150,7 +151,7 @@ class Embedder:
             else:
                 arrays = [check_vectors(encoder.encode(chunk), len(chunk), encoder_name)]
                 advance(len(chunk))
-            for cache, array in zip(stored.values(), arrays, strict=True):
+            for cache, array in zip(caches.values(), arrays, strict=True):
                 if cache.dimensions not in (None, array.shape[1]):
                     raise EncodingError(
                         f"the encoder {spec} returned vectors of {array.shape[1]} dimensions; those stored before have "
@@ -240,6 +241,7 @@ def fit_inputs(
             return [TextInput(text) for text in dict.fromkeys(texts)]
         # Draw the words as MirrorWiC does (paper 2, section 3.1).
         pair_function = words_in_context
+    # The pairs are made without augmentation, so the recipe of an untuned model can be any.
     unaugmented = replace(model.recipe or base_preset("", "", ""), augment=(), sides=1)
     rng = np.random.default_rng(0)
     maker = PairMaker(unaugmented, rng, mask_token="", protocol="paper", augmentations={})

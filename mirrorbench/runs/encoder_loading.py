@@ -84,12 +84,12 @@ def set_and_check_traits(
     transformer.traits = traits
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
     is_tuned = weights_key == model.key
-    if not traits.varies and model.recipe and is_tuned:
-        raise TuningError(
-            f"{model.spec} returns the same vector for every text after its tuning",
-            f"Try a lower lr than {model.recipe.lr:g}.",
-        )
     if not traits.varies:
+        if model.recipe and is_tuned:
+            raise TuningError(
+                f"{model.spec} returns the same vector for every text after its tuning",
+                f"Try a lower lr than {model.recipe.lr:g}.",
+            )
         raise not_telling_apart(name, "its weights and tokenizer")
     if traits.typed:
         raise ModelUnavailableError(
@@ -194,6 +194,7 @@ class EncoderLoader:
         """
         from mirrorbench.models.transformer_encoder import LanguageRouter, TransformerEncoder
 
+        # A model for each language.
         if model.members:
             encoders = {}
             total_seconds = 0.0
@@ -202,6 +203,7 @@ class EncoderLoader:
                 encoders[language] = encoder
                 total_seconds += seconds
             return LanguageRouter(encoders, model.key), total_seconds
+        # An encoder system, which planning may have opened.
         if model.path is None or pooling is None:
             key = (model.spec, model.path, precision)
             system = self.systems.take(key, partial(self._open_system, *key))
@@ -210,6 +212,7 @@ class EncoderLoader:
                     f"{model.spec} changed after it was planned", "Run it again."
                 )
             return system, 0.0
+        # A backbone, tuned or as it is.
         if model.corpus is not None:
             transformer, seconds = self._tuned(model, corpora[model.corpus], precision)
         else:
@@ -358,9 +361,11 @@ def tune_model(
     held_out: Sequence[str] = corpus.held_out
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} cannot be tuned")
+    # Without texts held out, there are no pairs, and the tuning is not monitored.
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
     held_out_pairs = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
+
     checkpoint = Checkpoint(folder, _checkpoint_origin(device, held_out_pairs), reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
@@ -383,6 +388,7 @@ def tune_model(
     truncation_note = _truncation_note(transformer, recipe, texts)
     if truncation_note:
         reporter.note(f"{model.spec}: {truncation_note}")
+
     report, trajectory = _tune(
         transformer, model, recipe, texts, held_out_pairs, checkpoint, plugins, compute, reporter
     )

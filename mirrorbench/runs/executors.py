@@ -138,6 +138,7 @@ def worker_devices(job: Job) -> list[str]:
         UsageError: an option is wrong, or the number of workers is negative.
     """
     device = job.context.settings.device
+    # 0 if the option is not given.
     workers = job.known(workers=0)["workers"]
     assert isinstance(workers, int)
     if workers < 0:

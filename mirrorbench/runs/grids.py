@@ -241,6 +241,7 @@ class _Reader:
 
     def read(self) -> GridFile:
         """Return the checked file with a request for each block and protocol."""
+        # The keys of the file are defaults of its blocks. Without blocks they are the only block.
         defaults = self._keys(self.file, "")
         if self.file.blocks is UNSET:
             blocks = [(self.content.line, defaults)]
@@ -284,6 +285,7 @@ class _Reader:
 
     def _requests(self, line: int, keys: _Keys) -> Iterator[Request]:
         """Yield a request for each protocol of a block."""
+        # From weak to strong: defaults, the keys of the block, and those given by the caller.
         keys = _DEFAULTS | keys | self.given
         for key in ("encoders", "tasks"):
             if key not in keys:
@@ -331,6 +333,7 @@ class _Reader:
     def _seeds(self, value: Any, location: str) -> tuple[int, ...]:
         """Return the seeds: those listed, or 0 to n - 1 for a single number n."""
         is_count = isinstance(value, int)
+        # 0 is a seed, but not a number of seeds.
         least = 1 if is_count else 0
         numbers: list[int] = []
         for number in self._values(value, location):
@@ -351,6 +354,7 @@ class _Reader:
         encoders, location = keys["encoders"]
         for n, encoder in enumerate(_listed(encoders)):
             encoder_location = f"{location}[{n}]"
+            # An encoder is a spec, or a mapping with one or several specs and keys to sweep.
             entry = encoder if isinstance(encoder, dict) else {"encoder": encoder}
             if "encoder" not in entry:
                 raise self._error(

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import Reporter
 
 Work = Literal["encoding", "tuning"]
-LONG = 60.0
+LONG_SECONDS = 60.0
 """Seconds of work above which the note is made."""
-SETTLED = 5.0
+SETTLED_SECONDS = 5.0
 """Seconds after which the time of the whole work is estimated."""
 GAIN = {"encoding": 2.3, "tuning": 1.35}
 """Speed of bf16 with AMX relative to fp32: ``benchmarks/RESULTS.md``."""
@@ -28,17 +28,17 @@ OPTION = {"encoding": "--eval-precision bf16", "tuning": "--precision bf16"}
 def progress_callback(
     compute: Compute, reporter: Reporter, work: Work, precision: str, total: int
 ) -> Callable[[int], None]:
-    """Return a function to call with the number of units done since its last call, which reports them.
+    """Return a function that reports progress; call it with the number of units done since its last call.
 
     If the work is long and in fp32, on a processor with AMX, it also notes, once for each kind of work, that bf16 would
     be faster.
 
     Args:
-        compute: has the device, and the kinds of work already noted.
+        compute: holds the device, and the kinds of work already noted.
         reporter: receives progress and the note.
         work: kind of work.
         precision: precision of the computation.
-        total: number of all units; 0 if unknown.
+        total: total number of units; 0 if unknown.
     """
     advance = reporter.advance
     if precision != "fp32" or compute.device.type != "cpu" or not has_amx():
@@ -51,17 +51,18 @@ def progress_callback(
         done += n
         advance(n)
         seconds = time.perf_counter() - started
-        estimate = seconds
+        total_seconds = seconds
         if total and done:
-            estimate = seconds * total / done
-        if seconds >= SETTLED and estimate > LONG and work not in compute.remarked:
-            compute.remarked.add(work)
-            reporter.note(_remark(work, estimate))
+            total_seconds = seconds * total / done
+        is_long = seconds >= SETTLED_SECONDS and total_seconds > LONG_SECONDS
+        if is_long and work not in compute.noted_work:
+            compute.noted_work.add(work)
+            reporter.note(_amx_note(work, total_seconds))
 
     return advance_and_note
 
 
-def _remark(work: Work, seconds: float) -> str:
+def _amx_note(work: Work, seconds: float) -> str:
     minutes = seconds / 60
     return (
         f"{work} takes about {minutes:.1f} min in fp32; this processor has AMX, with which {OPTION[work]} would take "

@@ -120,8 +120,8 @@ def _size(folder: Path) -> int:
     return size
 
 
-def hub(offline: bool) -> str:
-    """Report whether the hub answers, by one request of at most ``HUB_TIMEOUT`` seconds, or that it was not asked."""
+def hub_status(offline: bool) -> str:
+    """Say whether the hub answers one request within ``HUB_TIMEOUT`` seconds, or why it was not asked."""
     from huggingface_hub import HfApi
     from huggingface_hub.constants import is_offline_mode
 
@@ -132,7 +132,7 @@ def hub(offline: bool) -> str:
     api = HfApi()
     try:
         api.model_info("bert-base-uncased", timeout=HUB_TIMEOUT)
-    except Exception as error:  # network layers raise many types
+    except Exception as error:  # the network layers raise many types
         lines = str(error).strip().splitlines()
         first_line = lines[0] if lines else ""
         reason = f"{type(error).__name__}: {first_line[:80]}"
@@ -184,7 +184,7 @@ def examine_installation(workspace: Workspace) -> dict[str, Any]:
         "extras": extras,
         "devices": devices(),
         "folders": folder_entries,
-        "hub": hub(workspace.folders.offline),
+        "hub": hub_status(workspace.folders.offline),
         "plugins": plugins,
         "missing": missing_data(workspace.data),
         "environment": variables,

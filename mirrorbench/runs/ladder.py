@@ -97,6 +97,7 @@ def expand_ladder(
     )
     if changes_readout:
         readout.pop("post", None)
+    # A readout that is stored, stated or given makes a single row.
     if readout or pooling is not None:
         row = spec.with_method("base").with_params(**{**readout, **dict(spec.params)})
         return (row,)
@@ -208,6 +209,7 @@ def with_baselines(
     tuned = [row for row in ladder if plugins.methods[row.method].tunes]
     rows = list(ladder)
 
+    # Whiten to _WHITENED dimensions, or to all that vary if the vectors have no more.
     whitening: dict[str, Value] = {"post": "whiten"}
     if not 0 < dimensions <= _WHITENED:
         whitening["whiten"] = _WHITENED

@@ -40,7 +40,10 @@ def planned_traits(path: Path, cache: Cache) -> ModelTraits:
 
 
 def _measured_traits(path: Path) -> ModelTraits:
-    """Measure the traits of a backbone: shortened and with dropout, else only shortened, else as it is."""
+    """Measure the traits of a backbone, opened with few layers and with dropout.
+
+    If that fails, open it only with few layers, and if that fails as well, as it is.
+    """
     import torch
 
     from mirrorbench.models.families import set_dropout_rates

@@ -174,9 +174,11 @@ class Planner:
                     if isinstance(error, UsageError) and spec in request.optional:
                         self.note(f"{spec} is left out on {task.title}: {error.message}")
                         continue
+                    # The user asked for this row by name, and has to correct it.
                     if isinstance(error, UsageError) and not request.may_omit(spec):
                         raise
                     failures.append(self._failure(error, request, spec, task, examined))
+        # An optional row is shown only if it has cells.
         specs_with_cells = {cell.spec for cell in cells}
         rows = [
             row for row in examined.rows if row in specs_with_cells or row not in request.optional
@@ -184,7 +186,7 @@ class Planner:
         return Plan(
             tuple(cells),
             tuple(failures),
-            dict(self.corpora.strings),
+            dict(self.corpora.by_ref),
             tuple(rows),
             request.tasks,
             names=examined.names,
@@ -199,7 +201,7 @@ class Planner:
         task: Task,
         examined: Examined,
     ) -> Failure:
-        """Return the failure of a row on a task; if the task's data are missing, it names missing models, too."""
+        """Return the failure of a row on a task; if data are missing, look for missing models too, and name both."""
         failure = Failure.of(error, spec, task.name)
         if not failure.lacks:
             return failure
@@ -261,6 +263,7 @@ class Planner:
             purpose = replace(purpose, corpus=str(corpus_of_spec))
         elif request.corpus:
             purpose = replace(purpose, corpus=request.corpus)
+        # Plan the model before its transformation.
         is_tuned = model.recipe is not None
         if is_tuned:
             planned = self._tuned(request, model, purpose)
@@ -281,6 +284,7 @@ class Planner:
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
         """Return a model for each seed; its members are the models of the languages."""
+        # For each language, its model of each seed.
         by_language = {}
         for language in purpose.languages:
             purpose_of_language = replace(purpose, languages=(language,))
@@ -293,6 +297,7 @@ class Planner:
                 members.append((language, planned.model))
                 for _, post in planned.model.posts:
                     posts.append((language, post))
+            # The model of the first language stands for all, which are its members.
             first, pooling = models_of_seed[0]
             model = replace(first, members=tuple(members), posts=tuple(posts))
             models.append(PlannedModel(model, pooling))
@@ -307,7 +312,7 @@ class Planner:
         level = self.plugins.methods[spec.method].levels.get(purpose.level, purpose.level)
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self.corpora.read(spec, name, model.recipe.clean_corpus)
-        check_lines(spec, name, self.corpora.strings[ref].texts)
+        check_lines(spec, name, self.corpora.by_ref[ref].texts)
         # On a CPU all algorithms are deterministic.
         deterministic = self.compute.deterministic and self.compute.planned_device != "cpu"
         tuned = replace(
@@ -330,7 +335,8 @@ class Planner:
     ) -> tuple[tuple[str, PostRef], ...]:
         """Return the transformation of a model under ``""``, or one for each language if each has a file of vectors."""
         has_file_by_language = "{lang}" in str(spec.get("path"))
-        if is_tuned or transformation.name == STORED or not has_file_by_language:
+        is_one_model = is_tuned or transformation.name == STORED
+        if is_one_model or not has_file_by_language:
             return (("", self._post(spec, transformation, model, purpose)),)
         languages = purpose.languages
         corpora = [purpose.corpus]
@@ -351,17 +357,18 @@ class Planner:
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
+        # Check the numbers now, before anything is encoded. If the dimensions are not known, suppose as many as the
+        # transformation can need.
         dimensions = None
         if model.path:
             dimensions = backbones.configuration(model.path).get("hidden_size")
-        # Without known dimensions, suppose as many as the transformation can need.
         if not transformation.is_fitted:
             if not isinstance(dimensions, int):
                 dimensions = transformation.number
             transformation.check(dimensions, n_texts=0)
             return PostRef(transformation)
         name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
-        ref = model.corpus or self.corpora.read(spec, name, fitted=True)
+        ref = model.corpus or self.corpora.read(spec, name, for_fitting=True)
         if not isinstance(dimensions, int):
             dimensions = ref.n
         transformation.check(dimensions, ref.n)

@@ -206,6 +206,7 @@ class Pool:
                 worker.process.join()
 
     def _start(self, device: str, slot: str) -> _Worker:
+        """Start a worker process on a device."""
         spawning = get_context("spawn")  # a forked process cannot use CUDA
         ours, theirs = spawning.Pipe()
         context = replace(self.job.context.on(device), share=1 / self.devices.count(device))
@@ -263,7 +264,7 @@ class Pool:
         return slot in slots_of_losses and not self.slots <= slots_of_losses
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
-        """Handle a message of a worker, or its death."""
+        """Handle a message of a worker, or its death; yield the outcomes that are final now."""
         try:
             message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
         except (EOFError, OSError):
@@ -272,9 +273,11 @@ class Pool:
         if isinstance(message, CellOutcome):
             outcome = message.outcome
             if isinstance(outcome, Failure) and outcome.memory_is_full:
+                # Not final: the cell stays pending, since another slot may have more memory.
                 worker.memory_failures.append(message)
                 return
             worker.pending = tuple(cell for cell in worker.pending if cell != message.cell)
+            # Time has passed: groups that other processes held may be free.
             self.n_held_elsewhere = 0
             self.lost_models[worker.slot].clear()
             yield message
@@ -310,12 +313,14 @@ class Pool:
         worker.group = ()
         worker.memory_failures = []
         device_error = worker.device_error
+        # The group is not to blame if the GPU cannot be used at all.
         if isinstance(device_error, _UnusableError):
             if worker.pending:
                 self.waiting.append(worker.pending)
             self._retire(worker.slot, device_error.message, device_error)
             yield from self._final_outcomes()
             return
+        # The process had no cells left to compute.
         if not worker.pending:
             return
         if device_error:

@@ -82,7 +82,7 @@ def recipe_and_readout(
     params = dict(spec.params)
     if max_length == STATED:
         # On a user's own data, the files of models with short names count too.
-        keys_of_all_files = files.stated_keys(spec, of_short_names=True)
+        keys_of_all_files = files.stated_keys(spec, include_short_names=True)
         if not is_read_as_stated(method.preset(level, architecture, protocol), keys_of_all_files):
             keys_of_all_files = {}
         return recipe, _stated_readout(params, recipe, keys_of_all_files, path)
@@ -151,6 +151,7 @@ def resolve_recipe(
     prompt_defaults = PROMPT_DEFAULTS.get(str(spec.get("prompt")), {})
     params = {**backbone.preset(method.name, level), **prompt_defaults, **dict(spec.params)}
     preset = method.preset(level, architecture, protocol)
+    # Read the backbone as its files state, else by the pooling of its short name, else without [CLS] if it has none.
     if is_read_as_stated(preset, stated):
         stated_params = {key: value for key, value in stated.items() if key != "max_length"}
         params = {**stated_params, **params}
@@ -201,6 +202,7 @@ def check_can_run(
         problems += _tuning_problems(recipe, family, configuration)
     if not problems:
         return
+    # Suggest the spec with the keys that solve each problem; an empty value removes a key.
     changes: dict[str, Value] = {}
     for _, keys in problems:
         changes.update(keys)

@@ -46,7 +46,9 @@ class RequestedRows:
         for spec in self.request.encoders:
             for level in self._levels_of_tasks():
                 ladder = self._ladders[spec, level]
-                if self.request.baselines and len(ladder) > 1 and spec.get("post") is None:
+                # Only a bare backbone has several rows.
+                is_bare = len(ladder) > 1 and spec.get("post") is None
+                if self.request.baselines and is_bare:
                     dimensions = self.files.dimensions(spec)
                     ladder = with_baselines(spec, ladder, level, self.plugins, dimensions)
                     has_baselines = True
@@ -103,7 +105,7 @@ class RequestedRows:
         """
         try:
             ref = self.corpora.read(spec, self.request.corpus)
-            corpus = self.corpora.strings[ref]
+            corpus = self.corpora.by_ref[ref]
             return bool(pairs_of(corpus.texts, corpus.name))
         except UsageError:
             raise

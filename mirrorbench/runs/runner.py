@@ -161,27 +161,27 @@ class Runner:
                 self._read_task(reading)
             self.reporter.advance(1)
         waiting = deque(groups)
-        n_leased = 0  # consecutive groups that other processes have leased
-        noted = False
+        n_held_elsewhere = 0  # consecutive groups that other processes have leased
+        noted_waiting = False
         while waiting:
             cells = waiting.popleft()
             outcomes = self.attempt(cells)
             if outcomes is not None:
                 yield from outcomes
-                n_leased = 0
+                n_held_elsewhere = 0
                 continue
             waiting.append(cells)
-            n_leased += 1
-            if n_leased < len(waiting):
+            n_held_elsewhere += 1
+            if n_held_elsewhere < len(waiting):
                 continue
-            # Other processes have leased all remaining groups.
-            if not noted:
+            # Other processes have leased all remaining groups: try each of them again, after a pause.
+            if not noted_waiting:
                 holder = self.results.leases.holder(cells[0].model.key) or "another process"
                 self.reporter.note(
                     f"{cells[0].spec}: {holder} is at work on it; waiting for its results"
                 )
-                noted = True
-            n_leased = 0
+                noted_waiting = True
+            n_held_elsewhere = 0
             time.sleep(POLL_SECONDS)
 
     def attempt(self, cells: CellGroup) -> Iterator[CellOutcome] | None:
@@ -233,7 +233,7 @@ class Runner:
         self._task_inputs[reading] = _TaskInputs(task, items, inputs, data)
 
     def _compute_pending(self, cells: list[Cell]) -> Iterator[CellOutcome]:
-        """Load the model of some cells once, encode each text once, and score the cells."""
+        """Load the model of some cells once, encode each text once, and yield the outcome of each cell."""
         first = cells[0]
         self.reporter.stage("loading", str(first.spec))
         try:
@@ -251,7 +251,7 @@ class Runner:
             try:
                 vectors, encoded = self._encode(encoder, part)
             except (Exception, SystemExit) as error:
-                # This raises an error if the process has lost its device.
+                # Called first, since it raises an error if the process has lost its device.
                 failures = failed(part, error)
                 by_task = _by_task(part)
                 if len(by_task) > 1 and not isinstance(error, StorageError):
@@ -260,22 +260,36 @@ class Runner:
                 else:
                     yield from failures
                 continue
-            self.reporter.stage("scoring", str(part[0].spec), len(part), "cells")
-            transformed_vectors: dict[Any, Vectors] = {}
-            for cell in part:
-                try:
-                    key = (cell.pooling, cell.model.posts)
-                    if key not in transformed_vectors:
-                        transformed_vectors[key] = self._transformed(
-                            encoder, cell, vectors[cell.pooling]
-                        )
-                    result, scores = self._score(
-                        cell, transformed_vectors[key], encoder, encoded, tuning_seconds
+            yield from self._score_cells(part, encoder, vectors, encoded, tuning_seconds)
+
+    def _score_cells(
+        self,
+        cells: list[Cell],
+        encoder: Encoder,
+        vectors: Mapping[Pooling | None, Vectors],
+        encoded: Encoded,
+        tuning_seconds: float,
+    ) -> Iterator[CellOutcome]:
+        """Score cells whose inputs have vectors, and store their results; a cell that fails does not stop the others.
+
+        ``vectors``: those before the transformation, by pooling.
+        """
+        self.reporter.stage("scoring", str(cells[0].spec), len(cells), "cells")
+        transformed_vectors: dict[Any, Vectors] = {}
+        for cell in cells:
+            try:
+                key = (cell.pooling, cell.model.posts)
+                if key not in transformed_vectors:
+                    transformed_vectors[key] = self._transformed(
+                        encoder, cell, vectors[cell.pooling]
                     )
-                except (Exception, SystemExit) as error:
-                    yield from failed([cell], error)
-                else:
-                    yield self._store(cell, result, scores)
+                result, scores = self._score(
+                    cell, transformed_vectors[key], encoder, encoded, tuning_seconds
+                )
+            except (Exception, SystemExit) as error:
+                yield from failed([cell], error)
+            else:
+                yield self._store(cell, result, scores)
 
     def _encode(
         self, encoder: Encoder, cells: list[Cell]
@@ -386,6 +400,7 @@ class Runner:
         """Score the vectors of a cell; return its result, and the scores of its items."""
         adapted = self._adapted_inputs[_Reading.of(cell)]
         task = adapted.task
+        # Score, and keep the time.
         started = time.perf_counter()
         scores = score_task(task, adapted.items, vectors, cell.protocol, self.plugins.metrics)
         scoring_seconds = time.perf_counter() - started
@@ -396,7 +411,7 @@ class Runner:
         }
         overlap = self._contamination(cell, adapted)
         scores = self._with_item_arrays(scores, adapted, overlap)
-        # Record the checksums of the files as they were read.
+        # Record the checksums of the files as they were read, not as they were planned.
         cell = replace(cell, data=adapted.data)
         data: dict[str, Any] = {"version": task.version, "files": dict(cell.data)}
         if cell.limit:
@@ -447,7 +462,8 @@ class Runner:
         shared = adapted.shared_codes(scores.ids)
         if shared is not None:
             extra["shared"] = shared
-        # Salted with a secret of the folder, digests of private texts can be compared only within the folder.
+        # Digests of private texts are salted with a secret of the folder of results, so that they can be compared only
+        # within that folder.
         salt = self.results.salt if adapted.task.private else ""
         digests = adapted.content_digests(scores.ids, salt)
         if digests is not None:

@@ -31,7 +31,7 @@ def load_encoder(
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     maker = PlanMaker(plugins, folders, compute, reporter)
-    # This also checks the keys.
+    # This also checks the keys. At level ``wic`` the first row reads the target word.
     ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)
     if len(ladder) == 1 or level == "wic":
         spec = ladder[0]
@@ -41,7 +41,7 @@ def load_encoder(
     model, pooling = maker.models(request, spec, Purpose(level))[0]
     loader = EncoderLoader(plugins, folders, compute, reporter, maker.examiner.systems)
     encoder, _ = loader.load_transformed(
-        model, pooling, compute.precisions["encoding"], maker.corpora.strings
+        model, pooling, compute.precisions["encoding"], maker.corpora.by_ref
     )
     for note in opening_notes(model, pooling):
         reporter.note(note)

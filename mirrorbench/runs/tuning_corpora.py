@@ -19,19 +19,19 @@ class TuningCorpora:
     """Corpora, each read once.
 
     Args:
-        plugins: with the corpora.
+        plugins: the plugins that register corpora.
         data: holds the files of built-in corpora.
         note: receives remarks on how a file is read.
 
     Attributes:
-        strings: all corpora that were read, by reference.
+        by_ref: the corpora read so far, each under its ``CorpusRef``.
     """
 
     def __init__(self, plugins: Plugins, data: DataStore, note: Callable[[str], None]) -> None:
         self.plugins = plugins
         self.data = data
         self.note = note
-        self.strings: dict[CorpusRef, Corpus] = {}
+        self.by_ref: dict[CorpusRef, Corpus] = {}
         self._lookups = Lookups()
 
     def read(
@@ -39,21 +39,25 @@ class TuningCorpora:
         spec: EncoderSpec,
         name: str | GeneratedCorpus,
         clean: bool = True,
-        fitted: bool = False,
+        for_fitting: bool = False,
     ) -> CorpusRef:
-        """Read a corpus for an encoder, or the part of it that the encoder's spec names.
+        """Read a corpus for an encoder, or the subset of it that the encoder's spec asks for.
+
+        ``corpus_size`` is the number of texts, 0 for all; ``corpus_sample`` is the number of a random draw of them, 0 for
+        the first ones.
 
         Args:
             spec: spec of the encoder.
             name: name or path of the corpus, or own texts.
             clean: whether repeated strings, and white space at both ends, are removed.
-            fitted: whether a transformation is fitted on it, for which each text of a pair is a string of its own.
+            for_fitting: whether a transformation is to be fitted on it; then each text of a pair becomes a string of its
+                own.
 
         Returns:
-            The reference, by which the corpus is in ``strings``.
+            The reference under which ``by_ref`` holds the corpus.
 
         Raises:
-            UsageError: the corpus or the part is named wrongly.
+            UsageError: the corpus is unknown, or its size or sample is not a non-negative integer.
         """
         size = spec.get("corpus_size", 0)
         sample = spec.get("corpus_sample", 0)
@@ -73,9 +77,9 @@ class TuningCorpora:
             note=self.note,
         )
         corpus = self._lookups.once((name, size, sample, clean), reading)
-        if fitted:
+        if for_fitting:
             corpus = corpus.split_into_parts()
         has_parts = have_parts(corpus.texts)
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), has_parts)
-        self.strings[ref] = corpus
+        self.by_ref[ref] = corpus
         return ref

@@ -163,7 +163,7 @@ def plan_tuning(
     # The held-out texts are part of the corpus's identity, since the report depends on them.
     held_out_texts = tuning_texts.held_out_corpus()
     digest = checksum("\n".join(held_out_texts)) if held_out_texts else ""
-    corpus = replace(maker.corpora.strings[model.corpus], held_out=held_out_texts)
+    corpus = replace(maker.corpora.by_ref[model.corpus], held_out=held_out_texts)
     corpus_ref = replace(model.corpus, held_out=digest)
     return TuningJob(
         spec=spec,
@@ -176,7 +176,7 @@ def plan_tuning(
         recipe=model.recipe,
         pooling=pooling,
         precision=precision,
-        corpora={**maker.corpora.strings, corpus_ref: corpus},
+        corpora={**maker.corpora.by_ref, corpus_ref: corpus},
     )
 
 

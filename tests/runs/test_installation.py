@@ -49,7 +49,7 @@ def test_hub_reachability_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.HfApi.model_info", ask)
     monkeypatch.setattr("huggingface_hub.hf_api.constants.ENDPOINT", "https://hub.example")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    assert installation.hub(False) == "https://hub.example reachable"
+    assert installation.hub_status(False) == "https://hub.example reachable"
     ask.assert_called_once_with("bert-base-uncased", timeout=installation.HUB_TIMEOUT)
 
 

@@ -215,10 +215,10 @@ def test_transformation_is_fitted_per_language(
     assert [language for language, _ in cell.model.posts] == ["en", "fr"]
     assert len(cell.model.corpora) == 2
     encoder, _ = EncoderLoader(*parts(bench.workspace())).load_transformed(
-        cell.model, cell.pooling, "fp32", maker.corpora.strings
+        cell.model, cell.pooling, "fp32", maker.corpora.by_ref
     )
     for language in models:
-        lines = maker.corpora.strings[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
+        lines = maker.corpora.by_ref[dict(cell.model.posts)[language].corpus].texts  # type: ignore[index]
         vectors = encoder.encode([TextInput(line, (), language) for line in lines])
         assert lines[0].startswith(language)
         assert np.abs(vectors.mean(0)).max() < 1e-5

@@ -35,12 +35,12 @@ def test_a_corpus_is_read_once_for_each_reading(corpora: TuningCorpora, generate
         for spec in ("tiny+mirror", "tiny+mirror:epochs=2"):
             clean = corpora.read(parse_spec(spec), "made")
     assert generate.call_count == 1
-    assert corpora.strings[clean].texts == ("a||b", "c||d")
+    assert corpora.by_ref[clean].texts == ("a||b", "c||d")
     assert clean.parts
     as_written = corpora.read(parse_spec("tiny+mirror"), "made", clean=False)
-    assert corpora.strings[as_written].texts == tuple(LINES)
-    fitted = corpora.read(parse_spec("tiny+base:post=center"), "made", fitted=True)
-    assert corpora.strings[fitted].texts == ("a", "b", "c", "d")
+    assert corpora.by_ref[as_written].texts == tuple(LINES)
+    fitted = corpora.read(parse_spec("tiny+base:post=center"), "made", for_fitting=True)
+    assert corpora.by_ref[fitted].texts == ("a", "b", "c", "d")
     assert generate.call_count == 2
 
 
