@@ -123,11 +123,13 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
             f"the adapter in {folder} is of the type {peft_type}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
+    # Find the weights that belong to this model, under the names that they had in the training.
     stored_tensors = adapter_tensors(folder)
     trained_model = _with_trained_names(model, stored_tensors)
     tensors = _tensors_of_model(model, trained_model, stored_tensors)
     if not tensors:
         raise _does_not_fit(folder, stored_tensors)
+    # Prepare the model, then load the weights into it.
     config = _config_without_head_tokens(trained_model, settings)
     _copy_embeddings(model, trained_model, _Adapter(folder, config, tensors), n_tokens)
     inject_adapter_in_model(config, trained_model, _ADAPTER_NAME)
@@ -141,6 +143,7 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
     mismatches = _mismatches(trained_model, report)
     if mismatches:
         raise _does_not_fit(folder, mismatches)
+    # Attributes by which transformers knows that a model has an adapter.
     model.peft_config = trained_model.peft_config
     model._hf_peft_config_loaded = True
     model.eval()
@@ -266,6 +269,7 @@ def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens
     stored_matrix = _first_tensor(adapter.tensors, paths, _STORED_EMBEDDINGS)
     tuned_rows = _first_tensor(adapter.tensors, paths, _TUNED_TOKENS)
 
+    # Enlarge the backbone's matrix.
     if stored_matrix is not None:
         new_size = len(stored_matrix)
     else:

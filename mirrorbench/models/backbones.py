@@ -271,9 +271,10 @@ def with_its_base(path: Path, offline: bool) -> Path:
     if backbone == path:
         return path
     backbone_name = str(json_object(path / ADAPTER).get("base_model_name_or_path"))
+    # The files of backbones of the hub are not checked.
     if not os.path.isdir(backbone_name):
-        # Only local backbones are checked.
         return path
+    # Empty unless ``mirrorbench tune`` wrote the adapter.
     expected = str(description_of(path).identity.get("backbone", ""))
     if not expected:
         return path
@@ -387,6 +388,7 @@ def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
     suggestion = ""
     if similar_names:
         suggestion = f"Did you mean {path.parent / similar_names[0]}? "
+    # An encoder that was being replaced here when the tuning was killed.
     earlier_encoder = place_beside(path) / PUT_ASIDE
     if os.path.isdir(earlier_encoder):
         suggestion = f"A tuning that was killed left the encoder in {earlier_encoder}: move it back, or tune again.\n"
@@ -421,12 +423,15 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
             f"Short names: {', '.join(BACKBONES)}",
         ) from error
     except (OSError, HfHubHTTPError, ValueError) as error:
-        raise _not_available(hub_id, offline, error) from error
+        raise _unavailable_error(hub_id, offline, error) from error
     raise ModelUnavailableError(f"the model {hub_id} has no weights that this program opens")
 
 
-def _not_available(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
-    """Return the error for a model that is neither in the local cache nor, unless ``offline``, on the hub."""
+def _unavailable_error(hub_id: str, offline: bool, error: Exception) -> ModelUnavailableError:
+    """Return the error for a model that was found neither in the local cache nor, if it was asked, on the hub.
+
+    ``offline``: whether the hub was not asked. ``error``: raised by the search.
+    """
     from huggingface_hub.constants import ENDPOINT, HF_HUB_CACHE
     from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError
 

@@ -145,6 +145,7 @@ def similar_length_batches(
         width = fixed_length or max(1, int(texts.lengths[start]))
         most_texts = max(1, budget // width)
         size = min(len(texts.order) - start, most_texts)
+        # With a fixed length, padding is the same in any batch.
         if not fixed_length:
             size = _size_by_padding(texts.lengths[start : start + size], width, pass_cost)
         end = start + size
@@ -172,6 +173,7 @@ def even_batches(lengths: ArrayLike, budget: int) -> Iterator[list[int]]:
     texts = _longest_first(lengths)
     total = int(texts.lengths.sum())
     n_batches = max(1, math.ceil(total / budget))
+    # An even number, for two cores.
     if n_batches > 1 and n_batches % 2 == 1:
         n_batches += 1
     # With all texts in a line that is cut into equal parts, a text belongs to the part where its middle lies.
@@ -216,6 +218,7 @@ def within_memory(
             )
         too_large(len(rows) * width)
         release_memory(device)
+        # Halve this batch and all that wait.
         halves: deque[list[int]] = deque()
         for batch in (rows, *waiting):
             middle = len(batch) // 2

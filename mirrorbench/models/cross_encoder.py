@@ -72,7 +72,7 @@ def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCros
         )
     directory = _directory(spec, params, context.offline)
     max_length = params.get("max_length")
-    positions = positions_of(text_folder(directory))
+    positions = positions_of(text_folder(directory))  # 0 if unknown
     if max_length is not None and (max_length < 1 or 0 < positions < max_length):
         raise UsageError(
             f"{spec}: max_length={max_length}, but {directory.name} has {positions} positions",

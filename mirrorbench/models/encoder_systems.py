@@ -194,6 +194,7 @@ def as_encoder(model: Any) -> Encoder:
             f"a {type(model).__name__} is not an encoder: it has no encode(texts)",
             "Give a spec, what mirrorbench.load returns, or a SentenceTransformer.",
         )
+    # Compared by name, since sentence-transformers need not be installed.
     if any(class_.__name__ == "SentenceTransformer" for class_ in type(model).__mro__):
         return _OpenSentenceTransformer(model)
 
@@ -302,6 +303,7 @@ class TextEncoder:
         """
         inputs = as_inputs(as_text_list(texts))
         vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
+        # Warn at the first texts that are cut, and count all.
         warned = self.truncation is not None and self.truncation.cut > 0
         self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])
         if self.truncation is not None and self.truncation.cut and not warned:

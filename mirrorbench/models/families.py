@@ -204,6 +204,7 @@ def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
         **options,
     )
     missing_weights = set(report["missing_keys"])
+    # Leave out what does not read texts: a decoder's missing weights, and the parts beside a language model.
     reader = configured_reader(model, config)
     if getattr(config, "is_encoder_decoder", False):
         missing_weights = {name for name in missing_weights if name.split(".")[0] != "decoder"}
@@ -251,7 +252,7 @@ def keep_half_precision_matrices(model: Any) -> None:
     import torch
     from transformers.pytorch_utils import Conv1D
 
-    # Subclasses do not count: Gemma's multiply in half precision.
+    # Matrices that may stay in half precision. Subclasses do not count: Gemma's multiply in half precision.
     classes = (torch.nn.Linear, torch.nn.Embedding, Conv1D)
     matrices = {id(module.weight) for module in model.modules() if type(module) in classes}
     for tensor in (*model.parameters(), *model.buffers()):

@@ -63,6 +63,7 @@ def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
         ids = token_ids(beginnings, tokenizer, window + MARGIN)
         still_undecided = []
         for text, beginning, tokens in zip(undecided, beginnings, ids, strict=True):
+            # The beginning fills the window and a margin, or it is the whole text.
             is_decided = len(tokens) == window + MARGIN or beginning == text
             if not is_decided and size < MOST_CHARACTERS:
                 still_undecided.append(text)
@@ -100,6 +101,7 @@ def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
     while pending:
         for row in pending:
             shortened[row] = _beginning(texts[row], size)
+        # A text that is its own beginning is left whole.
         pending = [row for row in pending if len(shortened[row]) < len(texts[row])]
         ids = token_ids([shortened[row] for row in pending], tokenizer, window + MARGIN)
         still_pending = []

@@ -37,7 +37,7 @@ class ModuleState:
                 current.update(saved)
 
 
-def restore_after_each_pass(model: Any) -> None:
+def restore_state_after_each_pass(model: Any) -> None:
     """Register hooks that restore a model's ``ModuleState`` after each pass, even after an error.
 
     In evaluation mode, each pass draws the same random numbers (Reformer's hashes) and restores the generators.

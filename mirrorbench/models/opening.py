@@ -18,7 +18,7 @@ from mirrorbench.models.backbones import (
     tokenizer_folder,
 )
 from mirrorbench.models.model_files import modules
-from mirrorbench.models.module_state import restore_after_each_pass
+from mirrorbench.models.module_state import restore_state_after_each_pass
 from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.tokenizer_files import (
     PROBES,
@@ -101,7 +101,7 @@ def reads_tokenizer_file(path: Path) -> bool:
 def _class_differs(folder: Path) -> bool:
     """Return whether the class that transformers chooses gives other token ids than the files describe.
 
-    Keep the tokenizer that is to be used in ``_opened_by_comparison``.
+    False for files that cannot be read. Keep the tokenizer that is to be used in ``_opened_by_comparison``.
     """
     try:
         described = described_tokenizer(folder)
@@ -215,7 +215,7 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     for folder in folders:
         _check_floating(folder, model)
     for module in model:
-        restore_after_each_pass(module)
+        restore_state_after_each_pass(module)
     for module in model.modules():
         if hasattr(module, "auto_model"):
             _keep_within_positions(module)
@@ -305,6 +305,7 @@ def _check_floating(path: Path, model: Any) -> None:
             is_integer = dtype[0] in "IU"
             if not is_scaled and not is_integer:
                 continue
+            # Integers and scaled floats of other names (position ids) are no weights.
             ends_with_parameter = any(name.endswith(f".{other}") for other in parameter_names)
             if name in endings or ends_with_parameter:
                 raise _quantized(f"{file} holds {name} as {dtype}")

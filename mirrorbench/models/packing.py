@@ -96,9 +96,9 @@ class PackedRow:
             ids: token ids of each text.
             config: configuration of the model.
             move: function that copies an array to the device.
-            padded: whether to make one block of all texts, as wide as the longest, which is faster in training. Otherwise
-                texts are sorted by descending length and those of equal length make a block, so that no vector depends
-                on the other texts.
+            padded: whether to make one block of all texts, as wide as the longest, which is faster in training.
+                Otherwise texts are sorted by descending length and those of equal length make a block, so that no
+                vector depends on the other texts.
         """
         order = np.arange(len(ids)) if padded else np.argsort(-ids.lengths, kind="stable")
         ids = ids.take(order)
@@ -152,7 +152,7 @@ class RowMask:
         return (real & attended) | diagonal
 
 
-def let_pack(model: Any) -> None:
+def enable_packing(model: Any) -> None:
     """Replace a model's attention by this module's if it is torch's and transformers can replace it."""
     from transformers import AttentionInterface, PreTrainedModel
     from transformers.masking_utils import AttentionMaskInterface
@@ -204,9 +204,11 @@ def row_attention(
     row = attention_mask.row
     dropout = options.get("dropout", 0.0)
     scale = options.get("scaling")
+    # Without the batch dimension, and heads after tokens.
     states = [heads_first[0].transpose(0, 1) for heads_first in (query, key, value)]
 
     width = max(block.width for block in row.blocks)
+    # Flash attention takes the whole row at once, if no rule hides tokens of a text.
     if flash_fits(*states) and attention_mask.of_text(width) is None:
         # Called directly: nested tensors take more processor time than a base model's step, and
         # torch.nn.attention.varlen knows no dropout.
@@ -216,6 +218,7 @@ def row_attention(
         )
         return attended[None], None
 
+    # Otherwise each block is a batch of its own.
     outputs = []
     for block in row.blocks:
         matrices = [block.unpacked(part).transpose(1, 2) for part in states]

@@ -89,12 +89,13 @@ def sentence_transformer(
         note = length_note(folder, positions_of(folder))
         if note:
             notes.append(note)
+    # A model that is read as its files say has their checksum.
     fingerprint = digest(identity) if len(identity) > 1 else checksum
     return LazyModel(fingerprint, load, notes_on_files=tuple(notes))
 
 
 class _BatchedModel:
-    """A model of sentence-transformers with mirrorbench's batches, and with a prompt for each role of inputs."""
+    """A model of sentence-transformers that encodes in mirrorbench's batches, with a prompt for each role of inputs."""
 
     def __init__(self, model: Any, context: EncoderContext, prompt: str | None) -> None:
         import torch
@@ -105,6 +106,7 @@ class _BatchedModel:
         self.device = torch.device(context.device)
         self.limit = model.get_max_seq_length() or UNSTATED_MAX_LENGTH
         # A prompt before the text is passed to the model, as `prefix`. Any other one is filled in here, as `template`.
+        # Without a prompt the template is None, and the model's own prompts are used.
         self.prefix = ""
         self.template = prompt
         if prompt and prompt != TEXT and prompt.endswith(TEXT) and prompt.count(TEXT) == 1:
@@ -188,26 +190,30 @@ class _BatchedModel:
         return self.template.replace(TEXT, item.text) if self.template else item.text
 
     def _encode_texts(self, texts: list[str], encode: Callable[..., Any]) -> Array:
-        """Return the vectors that ``encode``, a method of the model, makes of texts, in batches that fit the device."""
+        """Encode texts in batches that fit the device, and return their vectors in the order of the texts.
+
+        ``encode``: the method of the model.
+        """
         import torch
 
-        # Estimate the tokens of a text by its characters, since counting them would tokenise it twice.
-        lengths = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
-        type_ = device_type(self.device)
+        # Take a text's characters for its number of tokens: counting the tokens would tokenise the text twice.
+        estimated_tokens = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
+        device = device_type(self.device)
         options = {} if self.prompt is None else {"prompt": self.prefix}
         batches: Iterable[list[int]]
-        if type_ == "cpu":
+        if device == "cpu":
+            # One call, in which the library makes batches of 32.
             batches = [list(range(len(texts)))]
         else:
-            budget = TOKEN_BUDGET[type_]
-            batches = similar_length_batches(lengths, budget, pass_cost=PASS_COST[type_])
+            budget = TOKEN_BUDGET[device]
+            batches = similar_length_batches(estimated_tokens, budget, pass_cost=PASS_COST[device])
 
-        def compute(rows: list[int]) -> torch.Tensor:
+        def encode_rows(rows: list[int]) -> torch.Tensor:
             batch = [texts[row] for row in rows]
-            batch_size = 32 if type_ == "cpu" else len(rows)
-            # A tokenizer reads all texts of a batch at once, before it cuts them.
-            is_too_long = batch_size * max(map(len, batch)) > MOST_CHARACTERS
-            if self.reads_one_by_one or is_too_long:
+            batch_size = 32 if device == "cpu" else len(rows)
+            # A tokenizer processes the whole texts of a batch before it cuts them, for which memory must suffice.
+            has_too_many_characters = batch_size * max(map(len, batch)) > MOST_CHARACTERS
+            if self.reads_one_by_one or has_too_many_characters:
                 batch_size = 1
             with quiet_transformers(), autocast(self.device, self.precision):
                 vectors = encode(
@@ -221,7 +227,7 @@ class _BatchedModel:
 
         computed_rows = []
         computed_vectors = []
-        for rows, vectors in within_memory(batches, compute, self.device, lengths):
+        for rows, vectors in within_memory(batches, encode_rows, self.device, estimated_tokens):
             computed_rows.append(rows)
             computed_vectors.append(vectors)
         order = np.argsort(np.concatenate(computed_rows))

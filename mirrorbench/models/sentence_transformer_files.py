@@ -129,7 +129,7 @@ def max_length(keys: Mapping[str, Value], folder: Path, task_length: int) -> int
         return value
     if task_length == STATED:
         return window(folder)
-    length = task_length
+    length = task_length  # 0 for the default
     stated = _settings(folder / "sentence_bert_config.json").get("max_seq_length")
     if isinstance(stated, int) and stated:
         length = min(length, stated)
@@ -215,6 +215,7 @@ def _modules_agree(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path
 def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
     """Return the keys that describe the listed modules; raise a ``NoPoolingError`` if no keys can."""
     _check_modules(spec, folder, listed)
+    # Settings of the transformer (read below), of the pooling, and of the normalisation if there is one.
     _, pooling_settings, *normalize_settings = [
         _settings(folder / module.path / "config.json") for module in listed
     ]
@@ -241,6 +242,7 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
         text_template = default_prompt + TEXT
     else:
         text_template = template(str(prompt_of_spec), folder)
+    # The tokenizer is slow to open, and needed only for a length or a prompt.
     tokenizer: Any = None
     if length_setting is None or default_prompt or _adds_text(text_template):
         tokenizer = _tokenizer(transformer)

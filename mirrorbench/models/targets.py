@@ -58,10 +58,10 @@ def placed_text(item: TextInput, with_marks: bool, prompt: str) -> PlacedText:
 
 
 def marked_text(item: TextInput) -> PlacedText:
-    """Return the text with its target in ``[ `` and `` ]``, as paper 2's released code tokenises it."""
+    """Return the text with each target between ``[ `` and `` ]``, as in paper 2's released code."""
     text = ""
     spans = []
-    marks = []
+    mark_spans = []
     end_of_last = 0
     for start, end in item.spans:
         text += item.text[end_of_last:start] + "[ "
@@ -70,11 +70,12 @@ def marked_text(item: TextInput) -> PlacedText:
         new_end = len(text)
         text += " ]"
         spans.append((new_start, new_end))
-        marks.append((new_start - 2, new_start))
-        marks.append((new_end, new_end + 2))
+        mark_spans.append((new_start - 2, new_start))
+        mark_spans.append((new_end, new_end + 2))
         end_of_last = end
     text += item.text[end_of_last:]
-    return PlacedText(text, tuple(spans) or ((0, len(text)),), tuple(marks))
+    # Without a target, the whole text is one.
+    return PlacedText(text, tuple(spans) or ((0, len(text)),), tuple(mark_spans))
 
 
 def prompted_text(item: TextInput, prompt: str) -> PlacedText:
@@ -116,6 +117,7 @@ def locate_targets(
         UsageError: no token is left for a text.
     """
     n_before, n_after = n_special
+    max_tokens = max_length - n_before - n_after
     ids_after_cut: list[list[int]] = []
     targets: list[Positions] = []
     windowed: list[int] = []
@@ -124,15 +126,16 @@ def locate_targets(
     n_missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
         target = covering(offsets, text.text, text.target)
+        # Marks do not count as text: a text that only loses marks is not shortened.
         whole_length = len(ids)
         if text.marks:
             marks = covering(offsets, text.text, text.marks)
             whole_length -= len(marks)
             ids, target = without_marks(ids, target, marks, max_length, n_after)
+        # Where the text stands in its prompt; without a prompt it is all but the special tokens.
         copies = [tokens_of_copy(offsets, text.text, copy, n_special) for copy in text.copies]
         if not copies:
             copies = [np.arange(n_before, len(ids) - n_after)]
-        max_tokens = max_length - n_before - n_after
         cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, n_positions, keep_end)
         if len(cut_ids) < len(ids):
             windowed.append(row)
@@ -143,6 +146,7 @@ def locate_targets(
         if len(cut_target) < len(target):
             n_cut += 1
         ids_after_cut.append(cut_ids)
+        # Without its target, a text is read as a whole.
         targets.append(cut_target if len(cut_target) else np.arange(len(cut_ids)))
     return LocatedTargets(
         ids=Ragged.of(ids_after_cut),
@@ -179,6 +183,7 @@ def cut_to(
     if max(map(len, copies)) <= max_tokens:
         return ids, target
 
+    # The target is in the last copy: a part of it, or for a text without a target word all of it or nothing.
     last_copy = copies[-1]
     if 0 < len(target) < len(last_copy):
         start = window_start(len(last_copy), target - last_copy[0], max_tokens)

@@ -149,6 +149,7 @@ def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str
     """Add the tokens that other files list to those of ``tokenizer.json``, with the flags that these files state."""
     from tokenizers import AddedToken
 
+    # Names of special tokens, which the loop at the end adds if no list has them.
     special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
     tokens = []
     decoder = settings.get("added_tokens_decoder")
@@ -225,6 +226,7 @@ def _let_add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any
 
     Nothing changes if it already adds them.
     """
+    # Find the ends that are required and not added yet.
     tokens = special_tokens(folder, settings)
     ids = tokenizer.encode("a").ids
     missing: dict[str, int] = {}
@@ -236,12 +238,13 @@ def _let_add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any
             missing[role] = index
     if not missing:
         return
+    # Add them to each template of the post-processor.
     state = _state(tokenizer.post_processor)
     templates = [
         part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
     ]
     if not templates:
-        # Add a template, after the post-processor if there is one.
+        # There is none: put one that only holds the text after the post-processor, if there is one.
         first = {"Sequence": {"id": "A", "type_id": 0}}
         second = {"Sequence": {"id": "B", "type_id": 1}}
         template: dict[str, Any] = {
@@ -286,7 +289,7 @@ def _state(component: Any) -> Any:
 
 
 def _component(kind: str, state: Any) -> Any:
-    """Return the normaliser, pre-tokenizer or post-processor of a description."""
+    """Return the normaliser, pre-tokenizer or post-processor (``kind``) that a JSON object describes."""
     from tokenizers import Tokenizer
 
     described = {

@@ -84,6 +84,7 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         short_states = _states(transformer, short)[0]
         if text_states.dim() != 2 or len(text_states) != LONG:
             raise ValueError(f"{LONG} tokens have states of shape {tuple(text_states.shape)}")
+        # Causal if the tokens that follow change nothing at the beginning.
         causal = _difference(text_states[:SHORT], beginning_states) <= rounding
 
         # The long text in the batch makes padding after the short one.
@@ -208,7 +209,8 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
-    # A mask token shows whether mask tokens are counted over the whole row, as ESM does.
+    # A row of a long and some short texts. A mask token shows whether mask tokens are counted over the whole row, as
+    # ESM does.
     text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
     if 0 < transformer.positions < BEYOND:
         # A row longer than the positions shows whether they are counted over the whole row.
@@ -229,6 +231,7 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
         if _is_device_error(error):
             raise
         return False
+    # Compare with each text read alone.
     for tokens, states in zip([long_text, short], packed, strict=True):
         difference = _difference(_states(transformer, tokens)[0], states)
         # False for NaN, too.

@@ -101,6 +101,7 @@ class Transformation:
         if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
+        # n texts have n - 1 axes around their mean.
         most = min(dimensions, n_texts - 1)
         if self.name == "abtt":
             # One axis remains.
@@ -154,6 +155,7 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
             f"{spec}: dims= and post= cannot be combined",
             "Write post=whiten,whiten=256 or dims=256.",
         )
+    # The keys that are left hold the number of the transformation, such as whiten=256.
     numbers = {key: value for key, value in keys.items() if key not in ("post", "type")}
     for key, value in numbers.items():
         if not name:
@@ -309,6 +311,7 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     else:
         matrix = _whitening(nonzero - mean, number)
 
+    # All but these two centre the vectors.
     if transformation.name in (DIMS, ""):
         bias = np.zeros(matrix.shape[1])
     else:

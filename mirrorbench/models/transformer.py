@@ -37,9 +37,9 @@ from mirrorbench.models.long_texts import (
     token_ids,
 )
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
-from mirrorbench.models.module_state import restore_after_each_pass
+from mirrorbench.models.module_state import restore_state_after_each_pass
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
-from mirrorbench.models.packing import PackedRow, let_pack, reading
+from mirrorbench.models.packing import PackedRow, enable_packing, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
 from mirrorbench.models.positions import positions_of_model
 from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed_text
@@ -127,6 +127,7 @@ class Transformer:
         if tokenizer.is_fast:
             # Otherwise the maximum length of the last call would be stored.
             tokenizer.backend_tokenizer.no_truncation()
+        # The outer model, if its decoder or its adapter is to be written.
         saved = self.model
         if self.needs_decoder or is_adapted(self.adaptable_model):
             saved = self.adaptable_model
@@ -411,6 +412,7 @@ class Transformer:
                 [pool(layers, tokens, pooling, self.poolings) for pooling in poolings]
             )
         vectors = [_joined(parts) for parts in zip(*pooled_parts, strict=True)]
+        # Put the vectors back into the order of the texts.
         order = np.argsort(np.concatenate(rows_of_parts))
         is_in_order = (np.diff(order) > 0).all()
         if is_in_order:
@@ -551,12 +553,14 @@ def load_transformer(
             model, outer_model, missing = families.open_model(base, config, **options)
             if keeps_half:
                 families.keep_half_precision_matrices(outer_model)
+            # The directory holds an adapter.
             if base != path:
                 n_tokens = _n_tokens_with_added(outer_model, path, tokenizer, base)
                 open_adapter(outer_model, path, n_tokens)
+            # Files may be replaced later, so that weights must not stay mapped to them.
             own_weights(model.to(device))
-            let_pack(model)
-            restore_after_each_pass(model)
+            enable_packing(model)
+            restore_state_after_each_pass(model)
     except MirrorbenchError:
         raise
     except Exception as error:  # damaged files may raise any exception in transformers

@@ -196,6 +196,7 @@ class TransformerEncoder:
         pad_to = 0
         if any(pooling.mode == "mean-padded" for pooling in poolings):
             pad_to = poolings[0].max_length
+        # Begin with an empty array, since there may be no chunks.
         windowed = [np.empty(0, dtype=np.int64)]
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
             for chunk in one_behind(chunks):
@@ -274,6 +275,7 @@ class TransformerEncoder:
         lengths = np.maximum(pad_to, ids.lengths[rows])
         positions = int(lengths.sum()) if packed else n * int(lengths.max())
         device = self.transformer.device
+        # On a CPU, the rounding of very small matrix products depends on the number of threads.
         computed_rows = rows
         if device.type == "cpu":
             lacking = batching.min_tokens(self.transformer.model.config) - positions
@@ -344,6 +346,7 @@ def _tokenised_chunks(
 
     If there are several chunks, the texts with most characters come first.
     """
+    # A pooling of targets also needs their positions.
     of_target = [pooling for pooling in poolings if pooling.of_target]
     pooling = of_target[0] if of_target else poolings[0]
     order = np.arange(len(inputs))
@@ -446,6 +449,7 @@ class LanguageRouter:
             raise EncodingError(
                 f"the encoders of the languages have different dimensions: {dimensions}"
             )
+        # The arrays are in the order of the languages: put them back into that of the inputs.
         order = np.argsort(list(chain.from_iterable(rows.values())))
         pooled_by_language = zip(*arrays.values(), strict=True)
         return [

@@ -77,7 +77,7 @@ class WordVectors:
         return all(word == word.lower() for word in self.words)
 
     def vector(self, word: str) -> Array | None:
-        """Return the vector of a word, or the mean over its n-grams for an unknown one; ``None`` without n-grams."""
+        """Return the vector of a known word, else the mean over its n-grams; ``None`` without n-grams."""
         vector: Array
         row = self.rows.get(word)
         if row is not None:
@@ -322,6 +322,7 @@ def load_vectors(path: Path, limit: int, checksum: str) -> WordVectors:
     amount = f"the first {limit:,}" if limit else "all"
     description = f"{amount} words of {path.name}"
     folder = kept_folder(cache_root() / "vectors" / key, parse_into, description)
+    # Open what ``parse_into`` has written, now or earlier.
     settings = json.loads((folder / "words.json").read_bytes().decode("utf-8", "surrogatepass"))
     words = tuple(settings.pop("words"))
     vectors = np.load(folder / "vectors.npy", mmap_mode="r")
@@ -370,7 +371,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 if header:
                     announced = int(header[1])
                     continue
-                word, row = _entry(line, dimensions)
+                word, row = _entry(line, dimensions)  # 0 dimensions: as many as the first line has
                 if not word or not len(row) or not np.isfinite(row).all():
                     raise DataFormatError(
                         f"{path}, line {line_number}: expected a word and {dimensions or 'some'} finite numbers, found "

@@ -469,6 +469,7 @@ def _truncation_note(transformer: Transformer, recipe: Recipe, strings: Sequence
     if not n_longer:
         return ""
     sentence = f"{n_longer:,} of {len(texts):,} texts are longer than {window} tokens: trained on the first {window}"
+    # 0 positions: no limit of the model.
     longest_window = min(
         transformer.max_text_tokens(recipe.prompt) or MAX_STATED_LENGTH, MAX_STATED_LENGTH
     )

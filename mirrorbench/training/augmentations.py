@@ -200,18 +200,18 @@ def functions_and_rates(
         For ``text`` and ``tokens``, ``Augmentation.apply`` and the rate of each; for ``model``, the
         ``ModelAugmentation`` and the rate.
     """
-    unused: list[tuple[Any, float]] = []
-    used: list[tuple[Any, float]] = []
+    of_rate_zero: list[tuple[Any, float]] = []
+    in_use: list[tuple[Any, float]] = []
     for name, rate in rates:
         augmentation = registered[name]
         if augmentation.on != on:
             continue
         function = augmentation.function if on == "model" else augmentation.apply
         if rate > 0:
-            used.append((function, rate))
+            in_use.append((function, rate))
         else:
-            unused.append((function, rate))
-    return [*unused, *used] if on == "model" else used
+            of_rate_zero.append((function, rate))
+    return [*of_rate_zero, *in_use] if on == "model" else in_use
 
 
 def span_mask(text: str, context: AugmentationContext) -> str:

@@ -122,6 +122,7 @@ def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[
     second = unit(right)
     cosines = rounded(first @ second.T)
     pair_cosines = cosines.diagonal().copy()
+    # Compare with the other second texts only.
     np.fill_diagonal(cosines, -np.inf)
     retrieved = pair_cosines > cosines.max(1)
 

@@ -40,8 +40,8 @@ from mirrorbench.training.recipes import Recipe
 
 CHECK_EVERY = 10
 """Steps between two checks of the loss, each of which waits for the device."""
-HELD_BYTES = {"cpu": 8 << 30, "mps": 4 << 30, "cuda": 16 << 30}
-"""Memory for activations by device type; on a GPU, for those of one micro-batch: see ``limits``."""
+MICRO_BATCH_BYTES = {"cpu": 8 << 30, "mps": 4 << 30, "cuda": 16 << 30}
+"""Memory for the activations of a micro-batch by device type; without a GPU, for all that are kept: see ``limits``."""
 _TOKEN_BYTES = 105
 """Bytes of float32 activations per token, layer and hidden dimension.
 
@@ -125,10 +125,12 @@ def batches(
         rng: draws the order.
         together: number of successive indices that stay in the same batch, in their order.
     """
+    # Groups of ``together`` indices in random order, one a row.
     group_starts = rng.permutation(n // together)[:, None] * together
     groups = group_starts + np.arange(together)
     n_groups = len(groups)
     groups_per_batch = max(1, size // together)
+    # A corpus smaller than one batch is not dropped.
     if drop_last and n_groups >= groups_per_batch:
         for start in range(0, n_groups - groups_per_batch + 1, groups_per_batch):
             yield groups[start : start + groups_per_batch].ravel()
@@ -186,6 +188,7 @@ def tune_backbone(
     # Measured before augmentations and the objective change the model.
     packable = transformer.traits.packs
     forked_devices = [device] if on_gpu(device) else []
+    # All that changes the model or torch is attached here, and undone at the end.
     with torch.random.fork_rng(devices=forked_devices), ExitStack() as attached:
         torch.manual_seed(seed)
         if device.type == "cpu":
@@ -212,13 +215,14 @@ def tune_backbone(
             # that are done.
             remaining = islice(order, loop.done, None)
             for batch in tokenizer.batches(epoch_pairs, remaining):
+                # Progress is in strings, of which an epoch may make more or fewer pairs.
                 strings_before = loop.pairs * len(texts) // n_pairs
                 loop.step(batch)
                 strings_done = loop.pairs * len(texts) // n_pairs
                 advance(strings_done - strings_before)
                 if checkpoint:
                     checkpoint.save_when_due()
-        loop.check()
+        loop.check()  # the last losses
     transformer.model.eval()
     release_memory(device)
     return loop.report()
@@ -281,7 +285,7 @@ class _Loop:
 
     Attributes:
         most: most tokens of a micro-batch, lowered when memory runs out.
-        held: most tokens whose activations are kept for back-propagation, lowered when memory runs out.
+        most_kept: most tokens whose activations are kept for back-propagation, lowered when memory runs out.
         steps: steps of the optimiser so far.
         strings: strings so far, each counted once per epoch.
         tokens: tokens of both views so far, without padding.
@@ -304,7 +308,7 @@ class _Loop:
         self.optimizer = self.objective.optimizer()
         # Gradients are too small for fp16 alone (released code: the same scaler). Disabled, it does nothing.
         self.scaler = torch.amp.GradScaler(self.device.type, enabled=reader.precision == "fp16")
-        self.most, self.held = limits(self.objective)
+        self.most, self.most_kept = limits(self.objective)
         self.steps = 0
         self.strings = 0
         self.tokens = 0
@@ -364,6 +368,7 @@ class _Loop:
     def step(self, pairs: TokenizedPairs) -> None:
         """Make one optimiser step on a batch of pairs."""
         self.pending.append(self.within_memory(pairs))
+        # The optimiser takes no sparse gradients.
         for weight in self.reader.weights:
             if weight.grad is not None and weight.grad.is_sparse:
                 weight.grad = weight.grad.to_dense()
@@ -394,6 +399,7 @@ class _Loop:
             except RuntimeError as error:
                 if not out_of_memory(error):
                     raise
+            # Here, outside the ``except`` block, the exception no longer keeps the failed pass in memory.
             self._lower_limits(tried=self.positions - positions_before)
             # The two views of one pair are the smallest micro-batch.
             if self.most < 2 * longest:
@@ -409,14 +415,14 @@ class _Loop:
             self.positions = positions_before
 
     def _lower_limits(self, tried: int) -> None:
-        """Lower ``held``, or ``most`` too, after a batch of ``tried`` positions did not fit into memory."""
-        if self.most < tried <= self.held:
+        """Lower ``most_kept``, or ``most`` too, after a batch of ``tried`` positions did not fit into memory."""
+        if self.most < tried <= self.most_kept:
             # Several micro-batches had their activations kept. Keeping fewer of them changes no number.
-            self.held = tried // 2
+            self.most_kept = tried // 2
         else:
             # Smaller micro-batches draw other dropout.
             self.most = min(self.most, tried) // 2
-            self.held = min(self.held, self.most)
+            self.most_kept = min(self.most_kept, self.most)
 
     def differentiate(self, pairs: TokenizedPairs) -> Tensor:
         """Return the loss of a batch of pairs, and add its gradients to those of the weights."""
@@ -427,10 +433,10 @@ class _Loop:
         self.tokens += len(pairs.ids.values)
         self.positions += positions
 
-        keep_activations = positions <= self.held
+        keep_activations = positions <= self.most_kept
         vectors = self.reader.read(micro_batches, keep=keep_activations)
 
-        # The gradients of the loss with respect to the vectors.
+        # The gradients of the loss with respect to the vectors, detached from the passes that computed them.
         leaves = [vector.detach().requires_grad_() for vector in vectors]
         torch.manual_seed(int(rng.integers(1 << 32)))
         left, right = in_order(leaves, order)
@@ -487,33 +493,35 @@ class Limits(NamedTuple):
 
     most: int
     """Most tokens of a micro-batch, at least 2."""
-    held: int
+    most_kept: int
     """Most tokens whose activations are kept for back-propagation, at least 2."""
 
 
 def limits(objective: Objective) -> Limits:
     """Return how many tokens fit into a micro-batch, and for how many the activations can be kept.
 
-    The size of micro-batches changes dropout. For repeatable runs on a GPU, it depends on the model alone, or on the
-    total memory, too, if that is small. How many activations are kept changes no number; it depends on the free memory.
+    The size of micro-batches changes dropout. To keep runs on a GPU repeatable, it depends only on the model and, on a
+    GPU with little memory, on its total memory; never on the free memory. How many activations are kept changes no
+    number, so on a GPU it depends on the free memory.
     """
     transformer = objective.transformer
     device = transformer.device
-    micro_batch_bytes = HELD_BYTES[device_type(device)]
+    micro_batch_bytes = MICRO_BATCH_BYTES[device_type(device)]
     kept_bytes = micro_batch_bytes
     if on_gpu(device):
         total, free = gpu_memory(device)
-        weights = sum(_bytes_of(weight) for weight in objective.weights)
-        frozen = sum(
+        trained_bytes = sum(_bytes_of(weight) for weight in objective.weights)
+        frozen_bytes = sum(
             _bytes_of(weight)
             for weight in transformer.model.parameters()
             if not weight.requires_grad
         )
-        # The total memory holds frozen weights, and four times the others: weights, gradients and two averages. Of
-        # these only the gradients are not allocated yet, and come out of the free memory. A part of either memory is
-        # left for what torch does not count, and for gaps between its blocks.
-        micro_batch_bytes = min(micro_batch_bytes, (total - frozen - 4 * weights) // 2)
-        kept_bytes = (free - weights) * 3 // 4
+        # The total memory must hold the frozen weights once, and the trained ones four times: the weights, their
+        # gradients and the optimiser's two averages. Of these only the gradients are not allocated yet, so only they
+        # are subtracted from the free memory. A part of either memory is left for what torch does not count, and for
+        # gaps between its blocks.
+        micro_batch_bytes = min(micro_batch_bytes, (total - frozen_bytes - 4 * trained_bytes) // 2)
+        kept_bytes = (free - trained_bytes) * 3 // 4
     bytes_per_layer = _TOKEN_BYTES * transformer.dimensions
     bytes_per_token = bytes_per_layer * transformer.layers
     kept_bytes_per_token = bytes_per_token
@@ -523,7 +531,7 @@ def limits(objective: Objective) -> Limits:
         kept_bytes_per_token = bytes_per_layer + inputs
     return Limits(
         most=max(2, micro_batch_bytes // bytes_per_token),
-        held=max(2, kept_bytes // kept_bytes_per_token),
+        most_kept=max(2, kept_bytes // kept_bytes_per_token),
     )
 
 

@@ -422,6 +422,7 @@ def multi_similarity(
     itself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
     positives = similarities.same_label & ~itself
     negatives = ~similarities.same_label
+    # Mine the hard pairs, which have no gradient.
     with torch.no_grad():
         distances = (2 - 2 * cosines).clamp(min=0).sqrt()
         nearest_negative = distances.masked_fill(~negatives, float("inf")).amin(dim=1, keepdim=True)
@@ -468,6 +469,7 @@ def in_batch(
     if labels is None:
         labels = positives
     same_label = labels[:, None] == labels[None, :]
+    # Further second views have no label, and are negatives.
     further_rows = len(right) - len(left)
     same_label = F.pad(same_label, (0, further_rows))
     return _cross_entropy(cosines / temperature, same_label, positives)

@@ -97,6 +97,7 @@ class PairMaker:
         for function, rate in functions_and_rates(self.recipe.augment, self.augmentations, "text"):
             context = AugmentationContext(self.rng, rate, self.mask_token, self.protocol, shortest)
             augmented = [function(text, context) for text in augmented]
+        # Keep the text before augmentation where the backbone cannot read the one after it.
         result = []
         for text, changed, can_read in zip(texts, augmented, self.can_read(augmented), strict=True):
             result.append(changed if can_read else text)
@@ -355,6 +356,7 @@ def _joined(old: str, new: str, edge: int) -> str:
     if new == old:
         return old
     new = new.strip()
+    # No space where the old context had none, unless the character next to the word changed.
     had_no_space = bool(old) and not old[edge].isspace()
     if had_no_space and new and new[edge] == old[edge]:
         return new
@@ -436,12 +438,12 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair names that share an id, which is their group.
+    """Pair names that share an id, which is the group of their pair.
 
     Raises:
         TuningError: a line is not a name or two with an id, or no two names share an id.
     """
-    # The pairs of lines with two names come first, then those made from lines with one name.
+    # Lines with two names are pairs as they are, and come first. Lines with one name are collected by id.
     concepts: list[str] = []
     left: list[str] = []
     right: list[str] = []
@@ -458,6 +460,7 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
             right.append(fields[2])
         else:
             names_of_concept.setdefault(fields[0], {})[fields[1]] = None
+    # Then pairs are drawn from the names of each id.
     for concept, names in names_of_concept.items():
         for first, second in _sampled_pairs(list(names), maker.rng):
             concepts.append(concept)

@@ -101,6 +101,7 @@ class PairTokenizer:
         if not self._augmentations:
             return TokenizedPairs(located.ids, located.targets, labels)
         texts: list[list[int]] = [ids.tolist() for ids in located.ids]
+        # Augment the second views, or both in their order.
         n = len(left)
         views = [slice(n, None)]
         if self.recipe.sides == 2:
@@ -130,7 +131,7 @@ class PairTokenizer:
             raise TuningError(
                 problem, "Choose another pooling than target, or another augmentation."
             )
-        positions = self.transformer.positions
+        positions = self.transformer.positions  # 0 for no limit
         if positions and len(changed) > positions:
             return ids
         return changed
@@ -206,6 +207,7 @@ class MicroBatchReader:
         """
         device = device_type(self.transformer.device)
         budget = min(TOKEN_BUDGET[device], most)
+        # Shape (2, pairs): the lengths of both views.
         lengths = pairs.lengths
         if self.packed:
             row_groups = list(even_batches(lengths.sum(0), budget))

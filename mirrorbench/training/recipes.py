@@ -181,7 +181,7 @@ def override(
         rates["dropout"] = 0.0
     changed = replace(recipe, **changes, augment=tuple(sorted(rates.items())))
     _check(changed)
-    # Refuse parameters of a loss that is not used.
+    # Refuse parameters of the multi-similarity loss if it is not used; they have the same names in each protocol.
     for key in sorted(params.keys() & LOSS_PARAMETERS["paper"].keys()):
         if changed.loss != MULTI_SIMILARITY:
             raise UsageError(

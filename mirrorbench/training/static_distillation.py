@@ -81,6 +81,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
         UsageError: a wrong key or value.
     """
     params = checked_params(spec, dims=int, sif=float, layers=str)
+    # -1 stands for the default of ``distilled``, and is not written in a spec.
     dims = params.get("dims", -1)
     if "dims" in params and dims < 0:
         raise UsageError(

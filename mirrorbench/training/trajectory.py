@@ -114,12 +114,14 @@ class Trajectory:
         significant change of retrieval, alignment plus uniformity may suggest one, and an ``obstacle`` to a gain is
         named with its remedy.
         """
+        # 0 is the state before the tuning.
         if self.kept == 0:
             return "no state was better than that before the tuning, which was kept"
         p = self._p_of_retrieval()
         outcome = self._outcome(p)
         if self.obstacle and p >= CHANGED:
             outcome += f". {self.obstacle.value.format(n=self.n)}"
+        # The last state is kept unless an earlier one was better.
         if self.kept == len(self.states) - 1:
             return outcome
         share = self.states[self.kept].share

@@ -21,7 +21,7 @@ import mirrorbench
 from mirrorbench.models.batching import Ragged
 from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.models.gradient_checkpointing import checkpointed
-from mirrorbench.models.module_state import ModuleState, restore_after_each_pass
+from mirrorbench.models.module_state import ModuleState, restore_state_after_each_pass
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformer import Transformer, load_transformer
 
@@ -132,7 +132,7 @@ class Counter(torch.nn.Module):
 @pytest.mark.parametrize("fails", [False, True])
 def test_everything_that_a_pass_changes_is_undone(fails: bool) -> None:
     model = Counter().eval()
-    restore_after_each_pass(model)
+    restore_state_after_each_pass(model)
     model = copy.deepcopy(model)
     drawn = torch.random.get_rng_state()
     values = torch.ones(1) * (-1 if fails else 1)

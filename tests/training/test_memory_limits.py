@@ -136,10 +136,10 @@ def test_kept_activations_shrink_before_micro_batches(
     tokens = loop.tokens
     assert all(map(torch.equal, computed(), expected))
     assert (loop.most, loop.tokens) == (200, 2 * tokens)
-    assert 200 < loop.held < 10**4
+    assert 200 < loop.most_kept < 10**4
     most = 150
     assert loop.within_memory(pairs).isfinite()
-    assert loop.most == loop.held == 100
+    assert loop.most == loop.most_kept == 100
 
 
 def test_no_memory_for_optimizer_averages_is_reported(

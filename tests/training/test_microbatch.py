@@ -107,7 +107,7 @@ def test_micro_batches_equal_plain_loss_and_gradients(
         wanted = gradients(transformer)
         for budget, held in ((1, 10**6), (10**5, 10**6), (80, 0)):
             monkeypatch.setitem(parts.TOKEN_BUDGET, "cpu", budget)
-            loop.held = held or 2 * LENGTH  # below every batch but the smallest
+            loop.most_kept = held or 2 * LENGTH  # below every batch but the smallest
             loss = loop.differentiate(pairs)
             torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
             close(gradients(transformer), wanted)
@@ -176,7 +176,7 @@ def test_batch_beyond_memory_is_recomputed_with_same_masks(
         assert all(keeps for keeps, _ in passes)
         assert max(kept for _, kept in passes) == once
         passes.clear()
-        loop.held = 79
+        loop.most_kept = 79
         torch.testing.assert_close(loop.differentiate(pairs), loss, rtol=1e-6, atol=1e-6)
     assert [keeps for keeps, _ in passes] == [False] * once + [True] * once
     assert {kept for _, kept in passes[once:]} == {1}

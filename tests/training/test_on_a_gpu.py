@@ -108,7 +108,7 @@ def test_tuning_step_on_meta_device_never_waits(
         assert not loop.reader.parallel
         pairs = pairs_of(transformer, changed)
         for most in (1 << 20, 60):  # in one piece, and in parts that are computed twice
-            loop.most = loop.held = most
+            loop.most = loop.most_kept = most
             with NoWaiting():
                 loop.step(pairs)
     gradients = [weight.grad for weight in loop.reader.weights]

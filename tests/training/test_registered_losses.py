@@ -73,7 +73,7 @@ def test_objective_with_two_models_matches_plain_autograd(random_model: Models, 
     transformer = opened(random_model("bert"), recipe())
     objective = Twins(transformer, recipe())
     loop = _Loop(MicroBatchReader(objective, "fp32", packs=True), seed=0)
-    loop.most = loop.held = most
+    loop.most = loop.most_kept = most
     pairs = TokenizedPairs(transformer.tokenize(TEXTS[:12], 20), None, torch.arange(6))
     loss = loop.within_memory(pairs)
     actual = [

@@ -30,7 +30,7 @@ def loop(plugins: Plugins) -> _Loop:
 def test_loss_and_gradients_equal_sentence_transformers(loop: _Loop, most: int) -> None:
     from sentence_transformers import SentenceTransformer, losses, models
 
-    loop.most = loop.held = most
+    loop.most = loop.most_kept = most
     modules = [models.Transformer(str(TINY), max_seq_length=64), models.Pooling(256, "cls")]
     model = SentenceTransformer(modules=modules, device="cpu")
     theirs = losses.DenoisingAutoEncoderLoss(model, tie_encoder_decoder=True).eval()
