@@ -126,7 +126,8 @@ class Pooling:
             )
         if not 3 <= self.max_length <= 1_000_000:
             raise UsageError(
-                f"max_length={self.max_length} is out of range", "It must be at least 3 tokens."
+                f"max_length={self.max_length} is out of range",
+                "It must be from 3 to 1,000,000 tokens.",
             )
         parse_layers(self.layers)
         if self.prompt and TEXT not in self.prompt:
@@ -134,9 +135,15 @@ class Pooling:
                 f"prompt={self.prompt} has no place for the text",
                 f"Write {TEXT} where the text stands.",
             )
-        if MASK in self.prompt and (self.of_target or self.prompt.count(TEXT) > 1):
-            problem = f"a prompt with {MASK} holds the text once, and pooling={self.mode} reads no word in it"
-            raise UsageError(problem, f"Leave {MASK} out.")
+        if MASK in self.prompt and self.of_target:
+            raise UsageError(
+                f"pooling={self.mode} cannot read a word in a prompt with {MASK}",
+                f"Leave {MASK} out.",
+            )
+        if MASK in self.prompt and self.prompt.count(TEXT) > 1:
+            raise UsageError(
+                f"a prompt with {MASK} holds the text only once", f"Leave {MASK} or {TEXT} out."
+            )
 
     def to_json(self) -> dict[str, Value]:
         """Return the equivalent keys of a spec."""

@@ -357,15 +357,17 @@ def transform(
 ) -> Array:
     """Transform each input's vector by the transformation of its language, or all by the one under ``""``.
 
-    Transformations to different numbers of dimensions raise an ``EncodingError``.
+    ``affines``: the transformations by language, one for each language of the inputs.
+
+    Raises:
+        EncodingError: the transformations lead to different numbers of dimensions.
     """
     source = "the transformation of the vectors"
     if "" in affines:
         return check_vectors(affines[""].apply(vectors), len(inputs), source)
     rows: dict[str, list[int]] = {language: [] for language in affines}
     for row, item in enumerate(inputs):
-        if item.language in rows:
-            rows[item.language].append(row)
+        rows[item.language].append(row)
     parts = {
         language: affines[language].apply(vectors[rows_of_language])
         for language, rows_of_language in rows.items()

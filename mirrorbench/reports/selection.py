@@ -122,13 +122,18 @@ def _candidate_rows(text: str, folder: Path, protocol: str, plugins: Plugins) ->
     for spec, entries in rows.items():
         if any(text == entry.result.name for entry in entries):
             candidates.append(spec)
-    # At last the papers' label or a spec; a label cannot be parsed as a spec.
-    papers_label_matches = [spec for spec in rows if text == row_label(spec, plugins)]
-    if papers_label_matches:
-        candidates += papers_label_matches
-    else:
-        spec = parse_spec(text)
-        candidates.append(spec if spec in rows else _untuned_row(spec, sorted(rows, key=str)))
+    # Then the papers' label or, if no row has it, a spec.
+    rows_of_papers_label = [spec for spec in rows if text == row_label(spec, plugins)]
+    candidates += rows_of_papers_label
+    if not rows_of_papers_label:
+        try:
+            spec = parse_spec(text)
+        except UsageError:
+            # A label or name need not be a spec.
+            if not candidates:
+                raise
+        else:
+            candidates.append(spec if spec in rows else _untuned_row(spec, sorted(rows, key=str)))
     found = [rows[spec] for spec in dict.fromkeys(candidates) if spec in rows]
     if not found:
         labels = sorted(shown_labels.values())
@@ -458,7 +463,7 @@ def select(
 def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) -> str:
     """Return the command that computes results anew: their encoders, tasks and seeds, and the options they share.
 
-    An option with a default value, or of which the results have several values, is left out.
+    An option is given if the results have exactly one value other than its default.
     """
     words = ["mirrorbench", "run"]
     for spec in dict.fromkeys(result.spec for result in results):

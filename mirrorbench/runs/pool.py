@@ -364,8 +364,8 @@ class Pool:
         # The last slot is retired only for an error of its device.
         may_retire = bool(worker.device_error or self.slots - {slot})
         if len(lost_here_only) >= SUSPICIOUS and may_retire:
-            # Forgive these losses, but keep the slot among those of the groups: the next slot to lose one of them is
-            # not the only one, and not blamed for it.
+            # Forgive the losses by setting their count to 0. The key of the slot stays, so that each group has been lost
+            # by more than one slot if another one loses it, and that slot is not blamed.
             for record_of_group in lost_here_only:
                 record_of_group.losses[slot] = 0
             cause = f"it lost {len(lost_here_only)} models in a row ({reason})"

@@ -195,7 +195,7 @@ def test_invalid_prompts_are_refused(named: Path, random_model: Models) -> None:
     with pytest.raises(UsageError, match="has no place for the text"):
         Pooling(prompt="about")
     for pooling, prompt in (("mean", "{text} {mask} {text}"), ("target", TEMPLATES[1])):
-        with pytest.raises(UsageError, match="holds the text once"):
+        with pytest.raises(UsageError, match=r"read a word|only once"):
             Pooling(pooling, prompt=prompt)
     for prompt in ("{text}.", TEMPLATES[1], "{mask} {text}"):
         with pytest.raises(UsageError, match="has more than a text before"):

@@ -9,7 +9,12 @@ from helpers.stored_results import stored, write
 from mirrorbench.core.errors import UnknownNameError, UsageError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.reports.selection import Choice, select, stored_leaderboard
+from mirrorbench.reports.selection import (
+    Choice,
+    results_of_two,
+    select,
+    stored_leaderboard,
+)
 from mirrorbench.runs.ladder import expand_ladder, with_baselines
 from mirrorbench.storage.results import Result
 
@@ -156,3 +161,11 @@ def test_selection_of_nonexistent_results_is_rejected(
     with pytest.raises(UsageError, match="no results in") as raised:
         select([tmp_path], plugins)
     assert str(tmp_path / "limit-5") in raised.value.hint
+
+
+def test_encoder_is_found_by_a_name_that_is_no_spec(tmp_path: Path, plugins: Plugins) -> None:
+    named = stored("bert+mirror", "stsb", 0.5)
+    named.cell["name"] = "mine: second try"
+    folder = write(tmp_path, named, stored("bert+base:pooling=mean", "stsb", 0.4))
+    first, _ = results_of_two("mine: second try", "bert", (folder, folder), "", plugins)
+    assert [entry.result.spec for entry in first] == ["bert+mirror"]

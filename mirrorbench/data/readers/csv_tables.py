@@ -243,8 +243,9 @@ def _values(
         return
     first_line, first_row = beginning[0]
     separator = reader.dialect.delimiter
+    # All rows have the width of the first one, or at least ``least_width`` columns if that is set.
     width = len(first_row)
-    may_be_wider = False
+    least_width = 0
     # With a header, find the columns by name; without one, they are numbers.
     if named or has_header(columns, [row for _, row in beginning]):
         _check_header(first_row, source, separator)
@@ -258,19 +259,20 @@ def _values(
     else:
         indices = [parse_index(column) for column in columns]
         last_index = max(indices)
-        if width <= last_index:
+        if last_index >= width:
             hint = _STATE_SEPARATOR if separator == "," and ";" in "".join(first_row) else ""
             raise line_error(source, first_line, f"there is no column {last_index} (from 0)", hint)
-        # Other rows may have further columns. In CSV they may not: a comma in a text would make one.
+        # Without a header, rows separated by tabs may differ in width if they have the last column. Other rows may not:
+        # an unquoted comma in a text would add a column.
         if separator == "\t":
-            width = last_index + 1
-            may_be_wider = True
+            least_width = last_index + 1
     widths = set[int]()
 
     def rows_of_checked_width() -> Iterator[tuple[int, list[str]]]:
         for line, row in chain(beginning, rows):
-            is_wider = len(row) > width
-            if len(row) != width and not (is_wider and may_be_wider):
+            if least_width and len(row) < least_width:
+                raise _uneven(source, line, len(row), least_width, separator)
+            if not least_width and len(row) != width:
                 raise _uneven(source, line, len(row), width, separator)
             widths.add(len(row))
             yield line, row

@@ -73,9 +73,9 @@ def _longest_average(columns: Iterable[Column]) -> Column | None:
 def _strongest(
     table: Table, verdicts: Sequence[Verdict], columns: Sequence[str], best: bool
 ) -> Verdict | None:
-    """Choose among the verdicts in some columns: with the best row of a single one, or the largest gain in several.
+    """Choose one verdict: in a single column the one whose row scores highest, in several the one with the largest gain.
 
-    Significant gains precede others. ``None`` if there is no such verdict.
+    In several columns, significant gains come before others. ``None`` if there is no verdict.
 
     Args:
         table: the table.

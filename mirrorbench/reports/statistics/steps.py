@@ -123,10 +123,10 @@ def _step_pairs(table: Table, results: _Results) -> list[_Pair]:
     return sorted(pairs)
 
 
-def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, int]:
-    """Return the index of the row below, by the index of each row that has one (``row_below``)."""
-    scored = _scored_rows(table, column)
-    task = table.columns[column].name
+def _steps_on_task(table: Table, column_index: int, results: _Results) -> dict[int, int]:
+    """Map the index of each row to that of the row that it is compared with (``row_below``), if there is one."""
+    scored = _scored_rows(table, column_index)
+    task = table.columns[column_index].name
     steps: dict[int, int] = {}
     for protocol in {row.protocol for row in table.rows}:
         indices: dict[EncoderSpec, int] = {}
@@ -139,9 +139,9 @@ def _steps_on_task(table: Table, column: int, results: _Results) -> dict[int, in
             indices[spec] = index
             readouts[spec] = (str(encoder.get("pooling", "")), str(encoder.get("layers", "")))
         for spec, index in indices.items():
-            over = row_below(spec, readouts)
-            if over:
-                steps[index] = indices[over]
+            spec_below = row_below(spec, readouts)
+            if spec_below:
+                steps[index] = indices[spec_below]
     return steps
 
 
