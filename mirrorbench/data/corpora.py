@@ -83,7 +83,7 @@ class Corpus:
     n_duplicates: int
     held_out: tuple[str, ...] = ()
 
-    def split_into_parts(self) -> Corpus:
+    def alone(self) -> Corpus:
         """Return the corpus of the distinct parts of the lines (``data.readers.line_parts``).
 
         Unless all lines have parts, the texts stay as they are.

@@ -135,7 +135,7 @@ def measured_table(
         score = _measured_score(target, by_task)
         cells[row][column] = PaperCell(printed, score, tuned, comparable)
     _fill_differences(table, cells)
-    precisions = sorted({result.evaluation_precision for result in shown.values()})
+    precisions = sorted({result.evaluated_in for result in shown.values()})
     if len(precisions) > 1:
         notes[f"not comparable: evaluated in {' and '.join(precisions)}"] = None
     measured_cells = tuple(map(tuple, cells))

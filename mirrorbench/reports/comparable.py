@@ -180,9 +180,7 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     task and seed, or would be averaged as seeds of one score.
     """
     reasons = _reason_if_several("protocols", {result.protocol for result in results})
-    reasons += _reason_if_several(
-        "evaluated in", {result.evaluation_precision for result in results}
-    )
+    reasons += _reason_if_several("evaluated in", {result.evaluated_in for result in results})
 
     mixed_tasks = _count_ambiguous((result.task, _data_of(result)) for result in results)
     for task, n_versions in mixed_tasks.items():
@@ -262,9 +260,7 @@ def incomparable(results: Sequence[Result]) -> list[str]:
     if len(computations) > 1:
         reasons.append("different computations")
     reasons += _reason_if_several("protocols", {result.protocol for result in results})
-    reasons += _reason_if_several(
-        "evaluated in", {result.evaluation_precision for result in results}
-    )
+    reasons += _reason_if_several("evaluated in", {result.evaluated_in for result in results})
     reasons += _reason_if_several("metrics", {result.main_metric for result in results})
     return reasons
 

@@ -537,7 +537,7 @@ def _settings(results: Sequence[Result]) -> Iterator[str]:
     if not results:
         return
     yield f"protocol: {', '.join(sorted({result.protocol for result in results}))}"
-    precisions = {result.evaluation_precision for result in results}
+    precisions = {result.evaluated_in for result in results}
     yield f"precision: {', '.join(sorted(precisions))}"
     tuning_precisions = {result.cell["precision"].get("tuning") for result in results} - {None, ""}
     # Tuning in the precisions of the evaluation goes without saying.
@@ -598,7 +598,7 @@ def _environments(results: Sequence[Result]) -> Iterator[str]:
 
 def cached_models_phrase(results: Sequence[Result]) -> str:
     """Describe how many results reused a tuned model from the cache; empty where none did."""
-    n_reused = sum(result.from_cached_model for result in results)
+    n_reused = sum(result.by_kept_model for result in results)
     if not n_reused:
         return ""
     if n_reused == len(results):

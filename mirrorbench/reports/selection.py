@@ -479,7 +479,7 @@ def _command_to_run_again(results: Sequence[Result], folders: Sequence[Path]) ->
         if corpus:
             corpora.add(str(corpus["name"]))
     protocols = {result.protocol for result in results}
-    precisions = {result.evaluation_precision for result in results}
+    precisions = {result.evaluated_in for result in results}
     result_folders = {str(folder) for folder in folders}
     values_of_options = {
         "--protocol": protocols - {"paper"},

@@ -153,7 +153,7 @@ class Examiner:
         try:
             return self._examine_model(request, key)
         except (Exception, SystemExit) as error:  # plugins may raise anything
-            if isinstance(error, UsageError) and not request.may_omit(key.row):
+            if isinstance(error, UsageError) and not request.may_lack(key.row):
                 raise
             return error
 

@@ -30,7 +30,7 @@ class Failure:
     """``None`` for all seeds."""
     lacks: tuple[Lack, ...] = ()
     """The data sets and models whose absence is the cause."""
-    memory_is_full: bool = False
+    full: bool = False
     """Whether the device had no memory left for the cell."""
     traceback: str = field(default="", compare=False, repr=False)
     """Traceback of an error of a plugin or a library; empty for other errors."""
@@ -55,8 +55,8 @@ class Failure:
             lacks = error.lacks
         else:
             reason = describe(error)
-        memory_is_full = out_of_memory(error)
-        return cls(spec, task, reason, hint, seed, lacks, memory_is_full, traceback_of(error))
+        full = out_of_memory(error)
+        return cls(spec, task, reason, hint, seed, lacks, full, traceback_of(error))
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class Planner:
                         self.note(f"{spec} is left out on {task.title}: {error.message}")
                         continue
                     # The user asked for this row by name, and has to correct it.
-                    if isinstance(error, UsageError) and not request.may_omit(spec):
+                    if isinstance(error, UsageError) and not request.may_lack(spec):
                         raise
                     failures.append(self._failure(error, request, spec, task, examined))
         # An optional row is shown only if it has cells.

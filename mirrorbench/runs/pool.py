@@ -272,7 +272,7 @@ class Pool:
             return
         if isinstance(message, CellOutcome):
             outcome = message.outcome
-            if isinstance(outcome, Failure) and outcome.memory_is_full:
+            if isinstance(outcome, Failure) and outcome.full:
                 # Not final: the cell stays pending, since another slot may have more memory.
                 worker.memory_failures.append(message)
                 return

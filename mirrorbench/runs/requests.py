@@ -51,7 +51,7 @@ class Request:
         if not self.encoders or not self.seeds:
             raise UsageError("a run needs at least one encoder and one seed")
 
-    def may_omit(self, row: EncoderSpec) -> bool:
+    def may_lack(self, row: EncoderSpec) -> bool:
         """Return whether a row may be left out of the table: an optional one, or a baseline not named by the user."""
         return row in self.optional or (self.baselines and row not in self.encoders)
 

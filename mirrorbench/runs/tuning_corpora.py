@@ -78,7 +78,7 @@ class TuningCorpora:
         )
         corpus = self._lookups.once((name, size, sample, clean), reading)
         if for_fitting:
-            corpus = corpus.split_into_parts()
+            corpus = corpus.alone()
         has_parts = have_parts(corpus.texts)
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), has_parts)
         self.by_ref[ref] = corpus

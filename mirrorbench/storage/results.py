@@ -178,7 +178,7 @@ class Result:
         return self.cell.get("computation")
 
     @property
-    def from_cached_model(self) -> bool:
+    def by_kept_model(self) -> bool:
         """Whether the tuned model came from the cache instead of being tuned for this result."""
         return bool(self.cost.get("tuning", {}).get("from_cache"))
 
@@ -188,7 +188,7 @@ class Result:
         return int(self.data.get("limit", 0))
 
     @property
-    def evaluation_precision(self) -> str:
+    def evaluated_in(self) -> str:
         """The numeric precision of the evaluation, which must be the same for all results of a table."""
         return str(self.cell["precision"]["encoding"])
 

@@ -326,7 +326,7 @@ def test_shared_codes_follow_the_order_of_items() -> None:
 
 def test_delimited_lines_split_into_distinct_texts() -> None:
     def alone(*lines: str) -> tuple[str, ...]:
-        return Corpus("names", lines, "", "", len(lines), 0).split_into_parts().texts
+        return Corpus("names", lines, "", "", len(lines), 0).alone().texts
 
     assert alone("1||heart attack||infarction", "2||pain||heart attack") == (
         "heart attack",

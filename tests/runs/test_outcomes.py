@@ -29,7 +29,7 @@ def test_foreign_errors_are_named_by_their_type() -> None:
 
 @pytest.mark.parametrize("error", [DeviceMemoryError("full"), torch.OutOfMemoryError("full")])
 def test_failure_tells_that_a_device_is_full(error: Exception) -> None:
-    assert Failure.of(error, SPEC, "stsb").memory_is_full
+    assert Failure.of(error, SPEC, "stsb").full
 
 
 def test_lost_device_is_raised_instead() -> None:

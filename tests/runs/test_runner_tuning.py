@@ -211,7 +211,7 @@ def test_ladder_tunes_and_encodes_once_per_seed(bench: Bench, bert: str) -> None
         assert found.cost == (
             {"tuning": {**result.cost["tuning"], "from_cache": True}} if tuned_one else {}
         )
-        assert (result.from_cached_model, found.from_cached_model) == (False, tuned_one)
+        assert (result.by_kept_model, found.by_kept_model) == (False, tuned_one)
 
 
 def test_failed_tuning_fails_only_its_cells(
