@@ -112,14 +112,15 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
         sides: the results of each of the two encoders, at least one of each.
     """
     first, second = sides
-    tasks_of_first = {(entry.result.computation, entry.result.task) for entry in first}
-    tasks_of_second = {(entry.result.computation, entry.result.task) for entry in second}
-    shared_computations = {computation for computation, _ in tasks_of_first & tasks_of_second}
+    computed_by_first = {(entry.result.computation, entry.result.task) for entry in first}
+    computed_by_second = {(entry.result.computation, entry.result.task) for entry in second}
+    shared_computations = {computation for computation, _ in computed_by_first & computed_by_second}
     selected: list[list[Stored]] = []
     notes: list[str] = []
     for side in sides:
-        groups = _by_computation(entry.result for entry in side)
+        groups = _by_computation(entry.result for entry in side)  # the newest first
         shared = [computation for computation in groups if computation in shared_computations]
+        # If there are shared ones, the first is the same for both sides.
         candidates = shared or list(groups)
         newest_computation = candidates[0]
         selected.append([entry for entry in side if entry.result.computation == newest_computation])

@@ -237,9 +237,10 @@ class Pool:
     def _next_group(self, slot: str) -> CellGroup:
         """Return the next group for a slot; empty if there is none.
 
-        Groups that were never lost and that no other run computes come first, then lost ones, then those that another
-        run computes.
+        Groups that were never lost and that no other process computes come first, then groups that a worker lost, then
+        those that another process computes, after a pause.
         """
+        # Groups that another process computes are put back at the end of the queue, and counted.
         if self.n_held_elsewhere < len(self.waiting):
             return self.waiting.popleft()
         for cells in self.lost_groups:
@@ -248,7 +249,7 @@ class Pool:
                 return cells
         if not self.waiting:
             return ()
-        # Other processes compute all groups that are left: try each of them again, after a pause.
+        # Other processes compute all groups that are left: try each of them again.
         if not self.noted_waiting:
             self.job.reporter.note(
                 "another process is computing the remaining cells; waiting for its results"

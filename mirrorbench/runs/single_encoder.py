@@ -23,7 +23,7 @@ def load_encoder(
     compute: Compute,
     reporter: Reporter,
 ) -> tuple[Encoder, EncoderSpec]:
-    """Load an encoder; return it and the spec of its row.
+    """Load an encoder; return it and the spec that it was loaded by.
 
     A tuned encoder comes from the cache, or is tuned with seed 0. A bare backbone is read by mean pooling, or at level
     ``wic`` at the target word; a directory of ``mirrorbench tune`` is read as its files say.
@@ -31,8 +31,9 @@ def load_encoder(
     if level not in LEVELS:
         raise unknown_name("level", level, list(LEVELS))
     maker = PlanMaker(plugins, folders, compute, reporter)
-    # This also checks the keys. At level ``wic`` the first row reads the target word.
-    ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)
+    ladder = expand_ladder(spec, level, plugins, files=maker.examiner.files)  # checks the keys too
+    # A bare backbone stands for several rows. At level ``wic``, the first one reads the target word; at other levels,
+    # the untuned row without a pooling has mean pooling.
     if len(ladder) == 1 or level == "wic":
         spec = ladder[0]
     else:

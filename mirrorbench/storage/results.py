@@ -290,12 +290,12 @@ class ResultStore:
     def restore(self, cell: StoredCell, result: Result) -> Result:
         """Make the result of this cell the current one, which tables show, and return it.
 
-        Another result in its place is moved aside. Computation, corpus and the user's name of the encoder are updated
-        to those of ``cell``, since equal identities mean equal content. If the folder cannot be written, only the
-        returned result is updated.
+        Another result in its place is moved aside. The computation is updated to the current one, corpus and the user's
+        name of the encoder to those of ``cell``, since cells of one id have the same content. If the folder cannot be
+        written, only the returned result is updated.
         """
         path = self.path(cell)
-        aside = _path_aside(path, cell.id)
+        own_path_aside = _path_aside(path, cell.id)
         values_of_cell = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
         # A missing key means the same as an empty name.
         if cell.name or result.name:
@@ -303,12 +303,13 @@ class ResultStore:
         is_outdated = any(result.cell.get(key) != value for key, value in values_of_cell.items())
         if is_outdated:
             result = replace(result, cell=result.cell | values_of_cell)
-        if aside.is_file() or is_outdated:
+        if own_path_aside.is_file() or is_outdated:
             with suppress(OSError, StorageError), self._lease(path):
-                if aside.is_file():
+                if own_path_aside.is_file():
+                    # The result in its place goes to the path of its own id.
                     if path.is_file():
-                        _move_aside(path, cell.id)
-                    _move(aside, path)
+                        _move_aside(path, unless_id=cell.id)
+                    _move(own_path_aside, path)
                 if is_outdated:
                     self._write_json(path, result)
         return result
@@ -375,14 +376,14 @@ def _path_aside(path: Path, cell_id: str) -> Path:
     return path.with_name(f"{path.stem}.{cell_id[:12]}.json")
 
 
-def _move_aside(path: Path, cell_id: str) -> None:
-    """Move the result at a path aside, unless it has the identity ``cell_id``."""
+def _move_aside(path: Path, unless_id: str) -> None:
+    """Move the result at a path to the path aside of its own id, unless that is ``unless_id``."""
     try:
         stored_id = read_result(path).cell_id
     except DataFormatError:
         _move(path, path.with_name(f"{path.stem}.unreadable.json"))
         return
-    if stored_id != cell_id:
+    if stored_id != unless_id:
         _move(path, _path_aside(path, stored_id))
 
 

@@ -238,8 +238,9 @@ class Comparisons:
         first = self._mean(row, tasks, aligned.first)
         second = self._mean(over, tasks, aligned.second)
         dependence = self._dependence_of_tasks(tasks, aligned.items)
-        all_items = [items for items_of_task in aligned.items for items in items_of_task]
-        if not all(items.measure in SIMULATED_SCORES for items in all_items):
+        # The items of each row, task and seed.
+        item_sets = [items for items_of_task in aligned.items for items in items_of_task]
+        if not all(items.measure in SIMULATED_SCORES for items in item_sets):
             return Basis(
                 groups=dependence.groups,
                 differing=1.0,
@@ -248,15 +249,15 @@ class Comparisons:
                 effect=inf,
                 simulated=False,
             )
-        # 1 for each item on which the rows differ, 0 for the others.
+        # 1 for each item on which the rows differ, 0 for the others; differences are absolute.
         differs = []
         for first_seeds, second_seeds in zip(aligned.first, aligned.second, strict=True):
             difference = _value_differences(_with_ranks(first_seeds), _with_ranks(second_seeds))
             differs.append(np.sign(difference.round(_DIGITS)))
-        # Whether there is one task, one seed of either row, and equal weights of all items.
-        single_pair = len(all_items) == 2 and all(items.weights is None for items in all_items)
+        # Two sets are those of one task and one seed of either row.
+        single_pair = len(item_sets) == 2 and all(items.weights is None for items in item_sets)
         independent_answers = (
-            single_pair and dependence.are_independent and all(items.hits for items in all_items)
+            single_pair and dependence.are_independent and all(items.hits for items in item_sets)
         )
         differing = float(np.mean(dependence.by_unit(differs) > 0))
         influences = _subtracted(first.influences, second.influences)
@@ -265,7 +266,7 @@ class Comparisons:
             differing=differing,
             effective_items=dependence.effective_items(influences),
             independent_answers=independent_answers,
-            effect=_largest_effect(all_items) if single_pair else inf,
+            effect=_largest_effect(item_sets) if single_pair else inf,
             simulated=True,
         )
 

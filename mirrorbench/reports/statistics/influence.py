@@ -177,16 +177,17 @@ def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
         sums: FloatArray = np.cumsum(terms[::-1])[::-1][level]
         return sums
 
-    precision = right_at * right_down_to / n_down_to
-    higher = precision.sum() - from_level_down(precision)
-    # Without a wrong item, there is one item less down to its own level, and down to each lower one.
-    lower = from_level_down(right_at * right_down_to / n_down_to_less_one)
-    without_wrong = (higher + lower) / n_right
-    # Without a right item, there is also one right item less: down to each of these levels, and in its own level.
-    right_less_one = right_down_to - 1
-    lower = from_level_down(right_at * right_less_one / n_down_to_less_one)
-    lower = lower - (right_less_one / n_down_to_less_one)[level]
-    without_right = (higher + lower) / max(1.0, n_right - 1)
+    # The terms of levels above an item's own do not change without it.
+    terms = right_at * right_down_to / n_down_to
+    higher = terms.sum() - from_level_down(terms)
+    # Without a wrong item, there is one item fewer down to its own level, and down to each lower one.
+    terms_without_wrong = right_at * right_down_to / n_down_to_less_one
+    without_wrong = (higher + from_level_down(terms_without_wrong)) / n_right
+    # Without a right item, there is also one right item fewer: down to each of these levels, and in its own level.
+    precisions_without_right = (right_down_to - 1) / n_down_to_less_one
+    lower_without_right = from_level_down(right_at * (right_down_to - 1) / n_down_to_less_one)
+    lower_without_right = lower_without_right - precisions_without_right[level]
+    without_right = (higher + lower_without_right) / max(1.0, n_right - 1)
 
     scores_without = np.where(right == 1, without_right, without_wrong)
     n = len(values)
