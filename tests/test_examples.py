@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from helpers.docstring_examples import run_examples
 
 import mirrorbench
 from mirrorbench.core.encoder_protocol import Encoder
@@ -26,8 +27,4 @@ def test_docstring_example_runs(
     called: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (example,) = doctest.DocTestFinder(recurse=False).find(called, called.__name__)
-    assert example.examples
-    report: list[str] = []
-    done = doctest.DocTestRunner().run(example, out=report.append)
-    assert done.failed == 0, "".join(report)
+    run_examples(doctest.DocTestFinder(recurse=False).find(called, called.__name__))

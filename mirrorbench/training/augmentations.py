@@ -214,6 +214,14 @@ def functions_and_rates(
     return [*of_rate_zero, *in_use] if on == "model" else in_use
 
 
+def _whole_number(context: AugmentationContext, name: str, unit: str) -> int:
+    """Return the rate of an augmentation as a whole number of ``unit``; raise a ``UsageError`` if it is not one."""
+    number = int(context.rate)
+    if number != context.rate:
+        raise UsageError(f"{name}={context.rate:g} is not a whole number of {unit}")
+    return number
+
+
 def span_mask(text: str, context: AugmentationContext) -> str:
     """Replace k = ``context.rate`` consecutive characters by the mask token, with spaces around it (paper 1, Figure 2).
 
@@ -232,9 +240,7 @@ def span_mask(text: str, context: AugmentationContext) -> str:
         >>> span_mask("The cat sat on the mat.", context)
         'The cat sat on t [MASK] t.'
     """
-    k = int(context.rate)
-    if k != context.rate:
-        raise UsageError(f"span_mask={context.rate:g} is not a whole number of characters")
+    k = _whole_number(context, "span_mask", "characters")
     if len(text) <= k:
         return text
     if context.protocol == "released":
@@ -266,9 +272,7 @@ def word_shuffle(text: str, context: AugmentationContext) -> str:
         >>> word_shuffle("one two three four five", context)
         'two one three four five'
     """
-    k = int(context.rate)
-    if k != context.rate:
-        raise UsageError(f"word_shuffle={context.rate:g} is not a whole number of places")
+    k = _whole_number(context, "word_shuffle", "places")
     words = text.split()
     positions = np.arange(len(words))
     noise = context.rng.random(len(words)) * (k + 1)
