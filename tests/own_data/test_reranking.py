@@ -92,6 +92,13 @@ def test_rows_of_single_texts_are_taken_together(plugins: Plugins, tmp_path: Pat
     assert "rows of a query that other rows have too, taken together: 168" in scores.notes
 
 
+def test_query_may_read_like_a_line_number(plugins: Plugins, tmp_path: Path) -> None:
+    single = {"query": "line 1", "positive": OTHERS[30], "negative": OTHERS[31]}
+    path = write_rows(tmp_path / "a.jsonl", [ROWS[0], single, ROWS[1]])
+    _, scores = task_and_scores(plugins, f"{path}:kind=reranking")
+    assert len(scores.ids) == 3
+
+
 def test_rows_of_lists_are_queries_each(plugins: Plugins, tmp_path: Path) -> None:
     rows = [*ROWS, {**ROWS[0], "negative": OTHERS[30:]}]
     _, scores = task_and_scores(plugins, write_rows(tmp_path / "a.jsonl", rows))

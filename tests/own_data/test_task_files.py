@@ -163,6 +163,9 @@ def test_positive_label_is_named_where_it_is_uncertain(plugins: Plugins, write: 
     assert caught.value.hint == "There are: 'other', 'same'"
     three = write("b.csv", {**columns, "label": ["yes it is", "neutral", "no", "neutral"]})
     assert labels_of(plugins, f"{three}:positive=neutral") == [0, 1, 0, 1]
+    two = write("f.csv", {**columns, "label": ["yes", "same", "no", "equal"]})
+    with pytest.raises(DataFormatError, match="line 3: the label 'same' is not 1 or 0"):
+        labels_of(plugins, two)
     for wrong in ([1, 0, -1, 1], ["yes", "no", "equal", "no"]):  # -1 may stand for no label
         with pytest.raises(DataFormatError, match=r"line 4: the label '(-1|equal)' is not 1 or 0"):
             labels_of(plugins, write("c.csv", {**columns, "label": wrong}))
