@@ -31,7 +31,7 @@ from mirrorbench.storage.checksums import FileStates, settled, state
 from mirrorbench.tasks.base import Scores, TaskKind, Vectors
 from mirrorbench.tasks.metrics import auc, cosine
 from mirrorbench.tasks.pairs import PairSimilarity
-from mirrorbench.tasks.thresholds import exact_threshold, f1_threshold, notes_on_choice
+from mirrorbench.tasks.thresholds import exact_threshold, f1_threshold, notes_on_few_items
 
 if TYPE_CHECKING:
     from mirrorbench.data.store import DataStore
@@ -212,7 +212,7 @@ class Pairs(RatedPairs):
             ids,
             hits,
             np.ones(len(hits)),
-            notes=tuple(notes_on_choice(fewest_fitted)),
+            notes=tuple(notes_on_few_items(fewest_fitted)),
             extra={"cosine": cosines, "label": gold},
         )
 

@@ -83,6 +83,7 @@ class Scores:
     submission: str = ""
 
     def __post_init__(self) -> None:
+        """Convert metrics, scores and references to floats, and check them; a reference may be NaN (no label)."""
         metrics: dict[str, float | None] = {}
         for name, value in self.metrics.items():
             if value is None:

@@ -92,12 +92,13 @@ def _checked_task(task: Task) -> Task:
     task.title = getattr(task, "title", "") or name
     for attribute, type_ in REQUIRED.items():
         value = getattr(task, attribute, None)
-        if isinstance(value, type_) and value:
-            continue
-        if value:
+        # An empty value, or a version of 0, counts as missing.
+        if not value:
+            fault = f"has no {attribute}"
+        elif not isinstance(value, type_):
             fault = f"has {attribute} = {value!r}, which is not of type {type_.__name__}"
         else:
-            fault = f"has no {attribute}"
+            continue
         hint = (
             f"Set the attribute in the class: {attribute} = ... (required: {', '.join(REQUIRED)})."
         )
@@ -154,8 +155,9 @@ class TaskRegistry(Registry[Task]):
         if not is_text(f"{path}{resolved(data_path).name}"):
             problem = f"the path {printable(path)} is not UTF-8, but results are stored under it"
             raise UsageError(problem, "Rename it.")
+        # The first reader, in the order of registration, that knows the format makes the task.
         for reader in self.readers:
-            # Any object passes here, since None is allowed; its type is checked below.
+            # ``object`` lets ``call`` accept every result, since None is allowed; the type is checked below.
             task = call(reader, object, reader.value, name, data_path, params)
             if task is None:  # another format
                 continue
@@ -183,10 +185,11 @@ _OTHER_SPREADSHEETS = (".xls", ".xlsb", ".xltx", ".ods", ".numbers")
 
 
 def _variant(task: Task, name: str, options: str) -> Task:
-    """Return a card's task with the options ``KEY=VALUE,...`` under another name.
+    """Return a task like ``task``, made from its card with the options ``KEY=VALUE,...`` set, under the name ``name``.
 
     Raises:
-        UsageError: the task takes no options, an option is not ``settable``, or it has another type than its default.
+        UsageError: the task takes no options, an option is not ``settable``, or its value's type differs from that of
+            the default.
     """
     if not isinstance(task, TaskKind) or not task.card or not task.settable:
         raise UsageError(f"the task {task.name} takes no options", f"Write --tasks {task.name}")

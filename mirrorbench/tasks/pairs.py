@@ -71,12 +71,15 @@ class PairSimilarity(CosineTask[Pair]):
     main_metric = "spearman"
 
     def inputs(self, items: Sequence[Pair]) -> list[TextInput]:
-        """Return both texts of each pair, the left one first; in a task of two languages each has its language."""
+        """Return the texts of all pairs as one list: left, right, left, right, ...
+
+        In a task of two languages, left texts have the first one and right texts the second one.
+        """
         left_language = ""
         right_language = ""
         if len(self.languages) == 2:
             left_language, right_language = self.languages
-        # A text may be in thousands of pairs: make its input once.
+        # A text may be in thousands of pairs: make one object for it, and repeat that in the list.
         inputs_by_text: dict[tuple[str, str], TextInput] = {}
 
         def input_of(text: str, language: str) -> TextInput:

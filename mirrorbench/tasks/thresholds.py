@@ -13,7 +13,7 @@ RELIABLE_COUNT = 100
 """Fewest items on which a chosen threshold is reliable: with 50, 16.8% of equal encoders differ at the 5% level."""
 
 
-def notes_on_choice(n: int) -> list[str]:
+def notes_on_few_items(n: int) -> list[str]:
     """Return a note if a threshold is chosen on fewer than ``RELIABLE_COUNT`` items."""
     if n >= RELIABLE_COUNT:
         return []

@@ -23,7 +23,7 @@ from mirrorbench.tasks.pairs import CosineTask
 from mirrorbench.tasks.thresholds import (
     accuracy,
     exact_threshold,
-    notes_on_choice,
+    notes_on_few_items,
     stepped_threshold,
 )
 
@@ -154,8 +154,9 @@ class WordInContext(ContextTask[ContextPair]):
             notes.append(
                 "the best threshold is exactly 0, which the released code treats as not found: no accuracy"
             )
-        notes += notes_on_choice(int(in_threshold_split.sum()))
+        notes += notes_on_few_items(int(in_threshold_split.sum()))
 
+        # Stored for all splits, also for a threshold that counts as not found; a submission needs one that was found.
         predictions = (cosines > threshold).astype(np.int8)
         submission = ""
         if has_threshold and "test" not in labelled_splits:

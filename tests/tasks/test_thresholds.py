@@ -82,6 +82,6 @@ def test_stepped_threshold_equals_plain_search(drawn: list[tuple[float, int]]) -
 
 
 def test_threshold_of_few_items_is_noted() -> None:
-    assert thresholds.notes_on_choice(100) == []
-    (note,) = thresholds.notes_on_choice(99)
+    assert thresholds.notes_on_few_items(100) == []
+    (note,) = thresholds.notes_on_few_items(99)
     assert note.startswith("the threshold is chosen on 99 items")

@@ -20,7 +20,7 @@ from mirrorbench.core.errors import DataFormatError
 from mirrorbench.data.items import ContextChange, ContextPair, RatedContexts
 from mirrorbench.tasks import Scores, SimilarityChange, UsageSimilarity, WordInContext
 from mirrorbench.tasks.base import TaskKind
-from mirrorbench.tasks.thresholds import notes_on_choice
+from mirrorbench.tasks.thresholds import notes_on_few_items
 
 
 def cosine(x: npt.ArrayLike, y: npt.ArrayLike) -> float:
@@ -67,7 +67,7 @@ def test_threshold_is_chosen_on_dev_only() -> None:
         "test_auc": pytest.approx(roc_auc_score(LABELS["test"], COSINES[6:])),
     }
     assert scores.submission == ""
-    assert scores.notes == tuple(notes_on_choice(6))
+    assert scores.notes == tuple(notes_on_few_items(6))
     np.testing.assert_allclose(scores.scores, COSINES, atol=1e-6)
     assert scores.extra["splits"].tolist() == ["dev"] * 6 + ["test"] * 7
     # The released protocol goes down from 0.9: the first step that separates 0.7 from 0.65 is the 21st, to 0.69.

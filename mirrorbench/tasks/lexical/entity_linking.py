@@ -98,13 +98,14 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         return shared
 
     def score(self, items: Sequence[Linking], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Search the neighbours of each mention, and compute ranks and accuracies."""
+        """Return the accuracies and, for each mention, whether its nearest name is right (1 or 0) as the score."""
         similarity = "dot" if protocol == "released" else "cosine"
         folds = [_link(linking, vectors, similarity) for linking in items]
         metrics: dict[str, float | None] = {}
         for k in (1, DEPTH):
             accuracies = [accuracy_at(k, fold.ranks) for fold in folds]
             metrics[f"accuracy@{k}"] = float(np.mean(accuracies))
+        # Then all mentions in one list, one fold after the other.
         ranks = np.concatenate([fold.ranks for fold in folds])
         predicted = np.concatenate([fold.predicted for fold in folds])
         fold_names = np.array([linking.fold for linking in items for _ in linking.mentions])
@@ -128,8 +129,8 @@ class _LinkedMentions(NamedTuple):
 
 
 def _link(linking: Linking, vectors: Vectors, similarity: str) -> _LinkedMentions:
-    """Search the nearest names of the mentions of a fold, and rank the right ones."""
-    # Mentions repeat: search for each distinct part once.
+    """Find the nearest names of each mention, and the rank of the first right one among them; infinite without one."""
+    # Parts repeat across mentions: search for each distinct part once.
     distinct_parts = list(
         dict.fromkeys(part for mention in linking.mentions for part in mention.parts)
     )
@@ -145,7 +146,7 @@ def _link(linking: Linking, vectors: Vectors, similarity: str) -> _LinkedMention
             _rank_of_first_right(neighbours_by_part[part], linking, mention.gold)
             for part in mention.parts
         ]
-        # A composite mention is right only where all of its parts are.
+        # A composite mention is right only where all of its parts are: it has the worst of their ranks.
         ranks.append(max(ranks_of_parts))
         nearest_names = [linking.names[neighbours_by_part[part][0]] for part in mention.parts]
         predicted.append("|".join(nearest_names))
@@ -176,8 +177,9 @@ def _notes(items: Sequence[Linking]) -> list[str]:
         notes.append(f"mean over {len(items)} folds, each with its own dictionary")
     n_missing = 0
     for linking in items:
-        concepts = frozenset[str]().union(*linking.ids)
-        n_missing += sum(concepts.isdisjoint(mention.gold) for mention in linking.mentions)
+        dictionary_ids = frozenset[str]().union(*linking.ids)
+        for mention in linking.mentions:
+            n_missing += dictionary_ids.isdisjoint(mention.gold)
     if n_missing:
         notes.append(
             f"{n_missing} mentions have concepts that are missing from the dictionary; they count as errors"

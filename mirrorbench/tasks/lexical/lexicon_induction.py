@@ -81,34 +81,35 @@ def self_learn(
 
 
 def map_orthogonal(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
-    """Map both spaces by the ``rotation`` of the source (vecmap: ``--orthogonal``)."""
+    """Map both spaces into one by the ``rotation`` of the source (vecmap: ``--orthogonal``)."""
     return source @ rotation(source, target, pairs), target
 
 
 def map_supervised(source: Floats, target: Floats, pairs: IntArray) -> tuple[Floats, Floats]:
-    """Map both spaces by whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
+    """Map both spaces into one by whitening, rotation, re-weighting and de-whitening (vecmap: ``--supervised``).
+
+    Arguments are those of ``rotation``; all vectors of the source and of the target are returned, mapped.
 
     Artetxe et al. (AAAI 2018, "Generalizing and Improving Bilingual Word Embedding Mappings with a Multi-Step Framework
     of Linear Transformations"), steps 1 to 4. As in the released code, both sides are re-weighted by the square root
-    of the singular values, and each is de-whitened by its own training words. Directions without training words, which
-    cannot be whitened (some encoders have dead dimensions), are left out.
+    of the singular values, and each is de-whitened by its own training words. Directions in which the training words do
+    not vary cannot be whitened (some encoders have dead dimensions), and are left out.
     """
-    source_words = source[pairs[0]]
-    target_words = target[pairs[1]]
+    source_training = source[pairs[0]]
+    target_training = target[pairs[1]]
     # Step 1: whiten each side by its training words.
-    source_whitening = _whitening(source_words)
-    target_whitening = _whitening(target_words)
-    white_source = source_words @ source_whitening.matrix
-    white_target = target_words @ target_whitening.matrix
+    source_whitening = _whitening(source_training)
+    target_whitening = _whitening(target_training)
+    white_source = source_training @ source_whitening.matrix
+    white_target = target_training @ target_whitening.matrix
     # Step 2: rotate both sides so that the components of translations correlate.
-    source_turn, strengths, target_turn_transposed = np.linalg.svd(white_source.T @ white_target)
-    target_turn = target_turn_transposed.T
-    # Steps 3 and 4: re-weight the components by their correlation, and de-whiten.
-    weights = np.sqrt(strengths)
-    return (
-        source @ _mapping_matrix(source_whitening, source_turn, weights),
-        target @ _mapping_matrix(target_whitening, target_turn, weights),
-    )
+    source_rotation, correlations, target_transposed = np.linalg.svd(white_source.T @ white_target)
+    target_rotation = target_transposed.T
+    # Steps 3 and 4: re-weight the components by their correlation, and de-whiten. One matrix does all steps.
+    weights = np.sqrt(correlations)
+    source_mapping = _mapping_matrix(source_whitening, source_rotation, weights)
+    target_mapping = _mapping_matrix(target_whitening, target_rotation, weights)
+    return source @ source_mapping, target @ target_mapping
 
 
 class _Whitening(NamedTuple):
@@ -130,11 +131,11 @@ def _whitening(words: Floats) -> _Whitening:
 
 
 def _mapping_matrix(
-    whitening: _Whitening, turn: NDArray[np.float64], weights: NDArray[np.float64]
+    whitening: _Whitening, rotation: NDArray[np.float64], weights: NDArray[np.float64]
 ) -> NDArray[np.float64]:
-    """Return the matrix that whitens vectors, rotates them by ``turn``, re-weights and de-whitens them."""
-    weighted = whitening.matrix @ turn * weights
-    matrix: NDArray[np.float64] = weighted @ turn.T @ whitening.inverse @ turn
+    """Return the matrix that whitens vectors, rotates, re-weights and de-whitens them."""
+    weighted = whitening.matrix @ rotation * weights
+    matrix: NDArray[np.float64] = weighted @ rotation.T @ whitening.inverse @ rotation
     return matrix
 
 
@@ -281,12 +282,16 @@ class LexiconInduction(TaskKind[Lexicon]):
         return translations
 
     def score(self, items: Lexicon, vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Map the source words, rank their translations, and average; both protocols do the same."""
+        """Return the metrics and, for each covered source word, whether its nearest target word is right (1 or 0).
+
+        Both protocols do the same.
+        """
         source_language, target_language = self.languages
         source_words, target_words = _vocabularies(items)
         source = _Space(source_words, vectors(_inputs(source_words, source_language)))
         target = _Space(target_words, vectors(_inputs(target_words, target_language)))
-        # Pairs whose words both have a vector, as rows of the two spaces, shape (2, pairs).
+        # Pairs whose words both have a vector, as rows of the two spaces, shape (2, pairs). Repeated test pairs count
+        # once.
         train = _rows(items.train, source, target)
         test = _rows(dict.fromkeys(items.test), source, target)
         if not train.size or not test.size:
@@ -299,12 +304,12 @@ class LexiconInduction(TaskKind[Lexicon]):
         map_spaces = MAPPINGS[self.mapping]
         mapped_source, mapped_target = map_spaces(source.vectors, target.vectors, dictionary)
 
-        # CSLS ranks by the cosine less half of the target's crowding.
+        # CSLS ranks by the cosine less half of the target's crowding, its mean cosine with the nearest source words.
         queries = mapped_source[test[0]]
         crowding = neighbourhood(mapped_target, mapped_source, NEIGHBOURS, device)
         pair_ranks = ranks(queries, mapped_target, test[1], crowding / 2, device)
         pair_ranks_by_cosine = ranks(queries, mapped_target, test[1], device=device)
-        # The rank of a word is that of its best translation.
+        # The rank of a word is that of its best translation. Words are in the order of their first pair.
         rank_of_word = _best_by_word(test[0], pair_ranks)
         rank_of_word_by_cosine = _best_by_word(test[0], pair_ranks_by_cosine)
         word_ranks = np.array(list(rank_of_word.values()))

@@ -85,6 +85,7 @@ def topk(
         first_equal = _first_equal(keys)
         is_copy = first_equal != np.arange(len(keys))
         if is_copy.any():
+            # Exclude all but the first of each group by a penalty above any similarity.
             search_penalty = np.where(is_copy, _EXCLUDED, 0.0)
             groups = _EqualKeys.of(first_equal)
 
@@ -109,7 +110,8 @@ def topk(
         indices[rows] = np.take_along_axis(key_indices, order, axis=1)
         scores[rows] = np.take_along_axis(exact_scores, order, axis=1)
     if penalty is None:
-        # All keys are equally similar to a query of zeros: its neighbours are the first k.
+        # All keys are equally similar to a query of zeros, and the search above kept only some of them: its neighbours
+        # are the first k.
         is_zero = ~np.any(queries, axis=1)
         indices[is_zero] = np.arange(k)
     return indices, scores
@@ -260,12 +262,13 @@ def _candidates(
 ) -> Iterator[tuple[slice, torch.Tensor]]:
     """Yield small slices of the queries, each with the indices of the n best keys of its queries, in no order.
 
-    Best is by products in float32. The indices have the shape (number of queries in the slice, min(n, number of keys)).
+    The best have the highest similarities less penalties, computed in float32. The indices have the shape (number of
+    queries in the slice, min(n, number of keys)).
     """
     import torch
 
     n = min(n, len(keys))
-    # For each query of a slice, the caller scores its n keys again in float64 (8 bytes): a slice must be small.
+    # A slice is small, since the caller copies the n keys of each of its queries in float64 (8 bytes).
     slice_rows = _EXACT_ROWS
     if on_gpu(device):
         slice_rows = max(1, BLOCK_BYTES["cuda"] // (8 * n * queries.shape[1]))
@@ -275,12 +278,15 @@ def _candidates(
         for rows, columns, products in _blocks(
             queries[batch], keys, similarity, penalty, device, torch.float32
         ):
-            # Merge the best of this block with the best so far.
-            block_best, in_block = products.topk(min(n, products.shape[1]), dim=1, sorted=False)
-            values = torch.cat([best[rows], block_best], dim=1)
-            value_columns = torch.cat([best_columns[rows], in_block + columns.start], dim=1)
-            best[rows], in_values = values.topk(n, dim=1, sorted=False)
-            best_columns[rows] = value_columns.gather(1, in_values)
+            # Merge the best of this block with the best so far, then keep the n best of both. ``topk`` returns values
+            # and where they stand.
+            block_best, block_columns = products.topk(
+                min(n, products.shape[1]), dim=1, sorted=False
+            )
+            merged = torch.cat([best[rows], block_best], dim=1)
+            merged_columns = torch.cat([best_columns[rows], columns.start + block_columns], dim=1)
+            best[rows], places = merged.topk(n, dim=1, sorted=False)
+            best_columns[rows] = merged_columns.gather(1, places)
         for part in _slices(len(best_columns), slice_rows):
             yield slice(batch.start + part.start, batch.start + part.stop), best_columns[part]
 
@@ -293,16 +299,18 @@ def _exact_similarities(
     device: torch.device,
 ) -> NDArray[np.float64]:
     """Return the similarities of each of n queries with its c candidates in float64, shape (n, c)."""
+    # Keys are a tensor only if they stay on a GPU.
     if isinstance(keys, np.ndarray):
         candidate_keys: Floats | torch.Tensor = keys[candidates.cpu().numpy()]
     else:
         candidate_keys = keys[candidates]
     if on_gpu(device):
+        # For cosines ``_scaled`` divides in float64; for dot products it returns the vectors as they are.
         left = _scaled(queries, similarity, device).double()
         right = _scaled(candidate_keys, similarity, device).double()
         products: NDArray[np.float64] = (left[:, None] * right).sum(dim=-1).cpu().numpy()
         return products
-    # On a CPU the keys are always an array.
+    # On a CPU, in NumPy.
     exact_queries = np.asarray(queries, dtype=np.float64)
     exact_keys = np.asarray(candidate_keys, dtype=np.float64)
     if similarity == "cosine":
@@ -328,7 +336,7 @@ def _blocks(
 
     block_bytes = BLOCK_BYTES[device_type(device)]
     query_rows = min(QUERY_ROWS[device_type(device)], len(queries))
-    # Neither a block of keys nor its similarities may need more memory.
+    # Neither a block of keys nor the similarities of ``query_rows`` queries with it may need more than ``block_bytes``.
     bytes_per_key = dtype.itemsize * max(query_rows, keys.shape[1])
     key_rows = min(max(1, block_bytes // bytes_per_key), len(keys))
 

@@ -111,7 +111,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         return senses
 
     def score(self, items: Disambiguation, vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Find the nearest candidate of each word, and compute the accuracies."""
+        """Return the accuracies and, for each word, whether its nearest candidate is right (1 or 0) as the score."""
         row_of_sense = {name: row for row, name in enumerate(items.senses)}
         sense_vectors = _sense_vectors(items, vectors, with_gloss=protocol == "released")
         word_vectors = unit(vectors([occurrence.target for occurrence in items.occurrences]))
@@ -119,6 +119,7 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         predicted = []
         similarities = []
         for occurrence, word_vector in zip(items.occurrences, word_vectors, strict=True):
+            # The vectors of the candidates, in their order.
             rows = [row_of_sense[name] for name in _names_of_contexts(occurrence)]
             cosines = rounded(sense_vectors[rows] @ word_vector)
             # On ties argmax takes the first candidate, the most frequent sense.
