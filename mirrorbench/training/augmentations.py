@@ -336,7 +336,7 @@ class Dropout:
         set_dropout_rates(config, rate)
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Set the rate of every dropout module.
+        """Set the rate of every dropout module; return ``None``, since this is not undone.
 
         Raises:
             TuningError: the rate is above 0 and the model has no dropout, or it has dropout whose rate cannot be set.
@@ -350,11 +350,14 @@ class Dropout:
                 "Write dropout=0 and another augmentation: word_shuffle=3.",
             )
         for name, module in model.named_modules():
-            class_name = type(module).__name__
             if isinstance(module, _DropoutNd):
                 module.p = float(rate)
-            # Classes other than torch's (older DeBERTa) would keep their rate; SqueezeBERT's contains torch's.
-            elif "dropout" in class_name.lower() and not _contains_torch_dropout(module):
+                continue
+            # A class other than torch's (older DeBERTa) would keep its rate. One that contains torch's (SqueezeBERT) is
+            # fine: this loop sets the inner module.
+            class_name = type(module).__name__
+            is_dropout_by_name = "dropout" in class_name.lower()
+            if is_dropout_by_name and not _contains_torch_dropout(module):
                 raise TuningError(
                     f"{type(model).__name__} has a dropout of its own kind at {name} ({class_name}); "
                     f"its rate cannot be set to {rate:g}"
@@ -369,9 +372,9 @@ def _contains_torch_dropout(model: Any) -> bool:
 
 
 def _passes_differ(model: Any) -> bool:
-    """Return whether two passes in training mode differ; false without a configuration.
+    """Return whether two passes over the same tokens in training mode differ, as they do if the model drops anything.
 
-    The model is left in training mode.
+    Without a configuration, return false. Otherwise the model is left in training mode.
     """
     import torch
 
@@ -379,7 +382,7 @@ def _passes_differ(model: Any) -> bool:
         return False
     device = next(model.parameters()).device
     ids = torch.arange(1, 9, device=device)[None]
-    # A frozen backbone has weights in half precision.
+    # The weights of a frozen backbone are in half precision, and need autocast.
     half_precisions = {weight.dtype for weight in model.parameters()} - {torch.float32}
     half_precision = half_precisions.pop() if half_precisions else None
     with (

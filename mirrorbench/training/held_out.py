@@ -108,7 +108,7 @@ def positive_pairs(texts: Sequence[str], seed: int, pairs: PairFunction) -> list
 def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[np.bool_]]:
     """Measure n > 1 pairs of vectors.
 
-    Uniformity, isotropy and effective rank are those of the first texts.
+    Uniformity and effective rank are those of the normalised first texts, log isotropy that of ``left`` as it is.
 
     Args:
         left: vectors of the first texts, shape (n, d).
@@ -116,13 +116,13 @@ def measure_pairs(left: Array, right: Array) -> tuple[dict[str, float], NDArray[
 
     Returns:
         ``MEASURES`` by name, and whether each pair is retrieved: whether the cosine of its two texts is strictly higher
-        than that of its first text and any other second text. ``accuracy@1`` is the share of retrieved pairs.
+        than that of its first text and every other second text. ``accuracy@1`` is the share of retrieved pairs.
     """
     first = unit(left)
     second = unit(right)
     cosines = rounded(first @ second.T)
     pair_cosines = cosines.diagonal().copy()
-    # Compare with the other second texts only.
+    # A first text is compared with the other second texts only.
     np.fill_diagonal(cosines, -np.inf)
     retrieved = pair_cosines > cosines.max(1)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
+from math import ceil
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -130,12 +131,12 @@ def batches(
     groups = group_starts + np.arange(together)
     n_groups = len(groups)
     groups_per_batch = max(1, size // together)
-    # A corpus smaller than one batch is not dropped.
+    # A corpus smaller than one batch is not dropped, but makes one smaller batch below.
     if drop_last and n_groups >= groups_per_batch:
         for start in range(0, n_groups - groups_per_batch + 1, groups_per_batch):
             yield groups[start : start + groups_per_batch].ravel()
         return
-    n_batches = -(-n_groups // groups_per_batch)
+    n_batches = ceil(n_groups / groups_per_batch)
     if together == 1:
         # An odd number of strings in batches of two: one batch of three, rather than a string without negatives.
         n_batches = min(n_batches, n_groups // 2)
@@ -157,10 +158,10 @@ def tune_backbone(
     checkpoint: Checkpoint | None = None,
     saved: Mapping[str, Any] | None = None,
 ) -> TuningReport:
-    """Tune a backbone in place; it must have been built with the recipe's model augmentations.
+    """Tune a backbone in place, and return the counts, times and losses of the tuning.
 
     Args:
-        transformer: the backbone.
+        transformer: the backbone; it must have been built with the recipe's model augmentations.
         texts: strings or corpus lines, at least two.
         recipe: the hyper-parameters.
         seed: determines all random numbers.
@@ -185,8 +186,8 @@ def tune_backbone(
     mask_token = transformer.tokenizer.mask_token or ""
     maker = PairMaker(recipe, rng, mask_token, protocol, augmentations, transformer.can_read)
     tokenizer = PairTokenizer(transformer, maker, augmentations)
-    # Measured before augmentations and the objective change the model.
-    packable = transformer.traits.packs
+    # Measured on first use: do it before augmentations and the objective change the model.
+    backbone_packs = transformer.traits.packs
     forked_devices = [device] if on_gpu(device) else []
     # All that changes the model or torch is attached here, and undone at the end.
     with torch.random.fork_rng(devices=forked_devices), ExitStack() as attached:
@@ -194,9 +195,9 @@ def tune_backbone(
         if device.type == "cpu":
             attached.enter_context(fast_cpu_functions())
         model_augmentations = functions_and_rates(recipe.augment, augmentations, "model")
-        augmentations_pack = _attach(model_augmentations, transformer.model, attached)
+        augmentations_pack = _attach_all(model_augmentations, transformer.model, attached)
         objective = objective_of(losses[recipe.loss], transformer, recipe)
-        reader = MicroBatchReader(objective, precision, augmentations_pack and packable)
+        reader = MicroBatchReader(objective, precision, augmentations_pack and backbone_packs)
         if recipe.gradient_checkpointing:
             attached.enter_context(checkpointed(transformer.model, reader.parallel))
         loop = _Loop(reader, seed, started)
@@ -204,15 +205,15 @@ def tune_backbone(
             loop.load_state_dict(saved)
         if checkpoint:
             # The weights, and the two averages of AdamW for each.
-            size = 3 * sum(value.nbytes for value in loop.learned)
-            checkpoint.begin("loop", loop, size)
+            checkpoint_bytes = 3 * sum(value.nbytes for value in loop.learned)
+            checkpoint.begin("loop", loop, checkpoint_bytes)
         for epoch in range(loop.epoch, recipe.epochs):
+            # Sets ``rng`` back to the beginning of the epoch if a checkpoint holds a part of it: the epoch draws the
+            # same pairs and batches again, all before its first step, and skips the batches that are done.
             loop.begin(epoch, rng)
             epoch_pairs = pairs(texts, maker)
             n_pairs = len(epoch_pairs.left)
             order = batches(n_pairs, recipe.batch_size, recipe.drop_last, rng, epoch_pairs.together)
-            # All draws of an epoch are made before its first step. A resumed epoch repeats them, and skips the batches
-            # that are done.
             remaining = islice(order, loop.done, None)
             for batch in tokenizer.batches(epoch_pairs, remaining):
                 # Progress is in strings, of which an epoch may make more or fewer pairs.
@@ -222,7 +223,7 @@ def tune_backbone(
                 advance(strings_done - strings_before)
                 if checkpoint:
                     checkpoint.save_when_due()
-        loop.check()  # the last losses
+        loop.check()  # the losses since the last check
     transformer.model.eval()
     release_memory(device)
     return loop.report()
@@ -235,6 +236,7 @@ def _check_tunable(transformer: Transformer, texts: Sequence[str], recipe: Recip
             f"a corpus of {len(texts)} distinct strings cannot be tuned on",
             "It needs at least two.",
         )
+    # Augmentations that insert the mask token are recognised by their names, such as ``span_mask``.
     mask_augmentations = [name for name, rate in recipe.augment if "mask" in name and rate]
     if not mask_augmentations:
         return
@@ -266,7 +268,9 @@ def check_strings(transformer: Transformer, strings: Sequence[str], max_length: 
         transformer.tokenize(texts[start : start + TEXTS_PER_CHUNK], max_length)
 
 
-def _attach(augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack) -> bool:
+def _attach_all(
+    augmentations: Sequence[tuple[Any, float]], model: Any, attached: ExitStack
+) -> bool:
     """Attach augmentations with their rates to a model until ``attached`` is closed.
 
     Return whether all augmentations in use permit packed rows.
@@ -287,15 +291,18 @@ class _Loop:
         most: most tokens of a micro-batch, lowered when memory runs out.
         most_kept: most tokens whose activations are kept for back-propagation, lowered when memory runs out.
         steps: steps of the optimiser so far.
-        strings: strings so far, each counted once per epoch.
+        strings: strings trained on so far, each counted once per epoch.
         tokens: tokens of both views so far, without padding.
         positions: computed positions so far, padding included.
         pending: losses since the last check, on the device.
         losses: mean loss of each ``CHECK_EVERY`` steps.
+        first_loss: loss of the first step.
         epoch: the current epoch.
         done: batches done in this epoch.
         pairs: pairs done in this epoch.
         draws: state of the random generator when this epoch began.
+        started: when the tuning began, as ``time.perf_counter()`` counts.
+        resumed: whether the next epoch is to continue that of a checkpoint.
         learned: weights and buffers that a checkpoint holds.
     """
 
@@ -384,7 +391,7 @@ class _Loop:
             self.check()
 
     def within_memory(self, pairs: TokenizedPairs) -> Tensor:
-        """Call ``differentiate``, again with lower limits whenever the device runs out of memory; return the loss.
+        """Return the loss by ``differentiate``, called again with lower limits each time the device runs out of memory.
 
         Raises:
             DeviceMemoryError: a single pair does not fit into memory.
@@ -411,6 +418,7 @@ class _Loop:
                     f"Add {checkpointing}a smaller train_max_length to the encoder spec, or use --device cpu.",
                 )
             release_memory(self.device)
+            # The failed try counted its tokens and positions already.
             self.tokens = tokens_before
             self.positions = positions_before
 
@@ -436,7 +444,8 @@ class _Loop:
         keep_activations = positions <= self.most_kept
         vectors = self.reader.read(micro_batches, keep=keep_activations)
 
-        # The gradients of the loss with respect to the vectors, detached from the passes that computed them.
+        # First the gradients of the loss with respect to the vectors alone: copies of them, detached from the passes
+        # that computed them, are the leaves of this graph.
         leaves = [vector.detach().requires_grad_() for vector in vectors]
         torch.manual_seed(int(rng.integers(1 << 32)))
         left, right = in_order(leaves, order)
@@ -444,6 +453,7 @@ class _Loop:
         torch.autograd.backward(self.scaler.scale(loss))
         gradients = [torch.zeros_like(leaf) if leaf.grad is None else leaf.grad for leaf in leaves]
 
+        # Then those of the weights, through the passes.
         if keep_activations:
             self.reader.differentiate(vectors, gradients)
             return loss.detach()
@@ -517,11 +527,13 @@ def limits(objective: Objective) -> Limits:
             if not weight.requires_grad
         )
         # The total memory must hold the frozen weights once, and the trained ones four times: the weights, their
-        # gradients and the optimiser's two averages. Of these only the gradients are not allocated yet, so only they
-        # are subtracted from the free memory. A part of either memory is left for what torch does not count, and for
+        # gradients and the optimiser's two averages. A part of the rest is left for what torch does not count, and for
         # gaps between its blocks.
-        micro_batch_bytes = min(micro_batch_bytes, (total - frozen_bytes - 4 * trained_bytes) // 2)
-        kept_bytes = (free - trained_bytes) * 3 // 4
+        rest_of_total = total - frozen_bytes - 4 * trained_bytes
+        micro_batch_bytes = min(micro_batch_bytes, rest_of_total // 2)
+        # Of all these only the gradients are not allocated yet, so only they are subtracted from the free memory.
+        rest_of_free = free - trained_bytes
+        kept_bytes = rest_of_free * 3 // 4
     bytes_per_layer = _TOKEN_BYTES * transformer.dimensions
     bytes_per_token = bytes_per_layer * transformer.layers
     kept_bytes_per_token = bytes_per_token
@@ -529,6 +541,7 @@ def limits(objective: Objective) -> Limits:
         # The inputs of all layers, and the activations of the layer that is being differentiated.
         inputs = _INPUT_BYTES * transformer.dimensions * transformer.layers
         kept_bytes_per_token = bytes_per_layer + inputs
+    # At least one token of each view of a pair.
     return Limits(
         most=max(2, micro_batch_bytes // bytes_per_token),
         most_kept=max(2, kept_bytes // kept_bytes_per_token),

@@ -383,8 +383,8 @@ def multi_similarity(
 ) -> Tensor:
     """Return the multi-similarity loss (Wang et al. 2019, Eq. 16) over hard pairs of the batch, as SapBERT trains.
 
-    A positive and a negative of an anchor are hard if the negative's Euclidean distance, of normalised vectors, is less
-    than ``MS_MARGIN`` larger than the positive's. With S the cosine, P and N the hard positives and negatives of an
+    A positive and a negative of an anchor are hard if the negative's Euclidean distance, of normalised vectors, is at
+    most the positive's plus ``MS_MARGIN``. With S the cosine, P and N the hard positives and negatives of an
     anchor, its loss is
 
         1/alpha log(1 + sum_P exp(-alpha (S - base))) + 1/beta log(1 + sum_N exp(beta (S - base))).
@@ -419,10 +419,11 @@ def multi_similarity(
 
     similarities = _similarities(left, right, labels)
     cosines = similarities.cosines
-    itself = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
-    positives = similarities.same_label & ~itself
+    is_anchor = torch.eye(len(cosines), dtype=torch.bool, device=cosines.device)
+    positives = similarities.same_label & ~is_anchor
     negatives = ~similarities.same_label
-    # Mine the hard pairs, which have no gradient.
+    # Find the hard pairs of each anchor (row), without a gradient: it suffices to compare a positive with the nearest
+    # negative, and a negative with the furthest positive.
     with torch.no_grad():
         distances = (2 - 2 * cosines).clamp(min=0).sqrt()
         nearest_negative = distances.masked_fill(~negatives, float("inf")).amin(dim=1, keepdim=True)

@@ -199,15 +199,16 @@ def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:
     """Return Mirror-BERT's recipe (paper 1, section 3, "Training Setup and Details", and appendix B).
 
     Word-in-context tasks have the sentence recipe, since Mirror encodes the whole sentence there (paper 2, Table 3).
+    Under the protocol ``released``, the recipe is that of the authors' code.
     """
-    is_sentence = level in ("sentence", "wic")
-    # Appendix B: sentence-level BERT is tuned and tested with mean pooling, all else with [CLS].
-    pooling = "mean" if is_sentence and architecture == "bert" else "cls"
+    has_sentence_recipe = level in ("sentence", "wic")
+    # Appendix B: sentence-level BERT is tuned and tested with mean pooling, everything else with [CLS].
+    pooling = "mean" if has_sentence_recipe and architecture == "bert" else "cls"
     masked_characters = {"word": 0, "phrase": 2}.get(level, 5)
     recipe = Recipe(
         temperature=0.2 if level == "word" else 0.04,
-        epochs=1 if is_sentence else 2,
-        train_max_length=50 if is_sentence else 25,
+        epochs=1 if has_sentence_recipe else 2,
+        train_max_length=50 if has_sentence_recipe else 25,
         pooling=pooling,
         augment=(("dropout", 0.1), ("span_mask", float(masked_characters))),
     )
@@ -438,16 +439,19 @@ def sap_preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair names that share an id, which is the group of their pair.
+    """Pair names that share an id; the id becomes the group of the pair.
+
+    Lines with two names are pairs as they are, and come first. Then pairs are drawn from the names in lines with one
+    name, for each id.
 
     Raises:
-        TuningError: a line is not a name or two with an id, or no two names share an id.
+        TuningError: a line is not an id with one or two names, or no two names share an id.
     """
-    # Lines with two names are pairs as they are, and come first. Lines with one name are collected by id.
-    concepts: list[str] = []
+    ids: list[str] = []
     left: list[str] = []
     right: list[str] = []
-    names_of_concept: dict[str, dict[str, None]] = {}
+    # The inner dictionaries keep distinct names in their order; their values mean nothing.
+    names_by_id: dict[str, dict[str, None]] = {}
     for text, fields in zip(texts, fields_of(texts), strict=True):
         if len(fields) not in (2, 3) or not all(fields):
             raise TuningError(
@@ -455,22 +459,21 @@ def name_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
                 "sap tunes on lines like id||name||other name, id||name or id<TAB>name.",
             )
         if len(fields) == 3:
-            concepts.append(fields[0])
+            ids.append(fields[0])
             left.append(fields[1])
             right.append(fields[2])
         else:
-            names_of_concept.setdefault(fields[0], {})[fields[1]] = None
-    # Then pairs are drawn from the names of each id.
-    for concept, names in names_of_concept.items():
+            names_by_id.setdefault(fields[0], {})[fields[1]] = None
+    for id_, names in names_by_id.items():
         for first, second in _sampled_pairs(list(names), maker.rng):
-            concepts.append(concept)
+            ids.append(id_)
             left.append(first)
             right.append(second)
-    if not concepts:
+    if not ids:
         raise TuningError(
             "no two names of the corpus share an id", "sap learns from names of the same concept."
         )
-    return maker.pairs(left, right, concepts)
+    return maker.pairs(left, right, ids)
 
 
 def _sampled_pairs(names: Sequence[str], rng: np.random.Generator) -> list[tuple[str, str]]:

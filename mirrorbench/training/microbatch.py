@@ -51,11 +51,12 @@ class PairTokenizer:
         self.transformer = transformer
         self.recipe = maker.recipe
         tokenizer = transformer.tokenizer
+        # Each token augmentation gets a copy of this context with its own rate.
         context = AugmentationContext(
             maker.rng,
-            0.0,
-            maker.mask_token,
-            maker.protocol,
+            rate=0.0,
+            mask_token=maker.mask_token,
+            protocol=maker.protocol,
             mask_id=tokenizer.mask_token_id,
             special_ids=frozenset(tokenizer.all_special_ids),
         )
@@ -95,24 +96,25 @@ class PairTokenizer:
     def _tokenized(
         self, left: Sequence[TextInput], right: Sequence[TextInput], labels: Tensor
     ) -> TokenizedPairs:
-        """Tokenise pairs, and apply the recipe's token augmentations in the order of their names."""
+        """Return pairs as token ids, after the recipe's token augmentations in the order of their names."""
         pooling = self.recipe.readout(self.recipe.train_max_length)
+        # Token ids and positions of the targets: those of all first views, then those of all second views.
         located = self.transformer.read([*left, *right], pooling)
         if not self._augmentations:
             return TokenizedPairs(located.ids, located.targets, labels)
-        texts: list[list[int]] = [ids.tolist() for ids in located.ids]
-        # Augment the second views, or both in their order.
+        rows: list[list[int]] = [ids.tolist() for ids in located.ids]
+        # Augment the second views; with ``sides=2`` the first ones, too, before them.
         n = len(left)
-        views = [slice(n, None)]
+        augmented_views = [slice(n, None)]
         if self.recipe.sides == 2:
-            views.insert(0, slice(0, n))
-        for view in views:
+            augmented_views.insert(0, slice(0, n))
+        for view in augmented_views:
             for function, context in self._augmentations:
-                texts[view] = [
+                rows[view] = [
                     self._checked_ids(ids, function(ids, context), located.targets)
-                    for ids in texts[view]
+                    for ids in rows[view]
                 ]
-        return TokenizedPairs(Ragged.of(texts), located.targets, labels)
+        return TokenizedPairs(Ragged.of(rows), located.targets, labels)
 
     def _checked_ids(self, ids: list[int], changed: list[int], targets: Ragged | None) -> list[int]:
         """Return the ids that an augmentation changed, or the old ones if the model has too few positions for them.
@@ -186,7 +188,8 @@ class MicroBatchReader:
         self.parallel = self.packed and self.transformer.device.type == "cpu"
         self.weights = objective.weights
         recipe = objective.recipe
-        # Whether two passes over one text may differ. Without the key dropout, the model keeps its own dropout.
+        # ``is_random``: whether two passes over one text may differ. A recipe without the key ``dropout`` leaves the
+        # model its own dropout.
         has_rate = any(rate for _, rate in recipe.augment)
         self.is_random = has_rate or "dropout" not in dict(recipe.augment)
         n_models = len({id(reader) for reader in objective.readers})
@@ -212,7 +215,8 @@ class MicroBatchReader:
         if self.packed:
             row_groups = list(even_batches(lengths.sum(0), budget))
         else:
-            # Budget and cost of a pass are those of both views, of equal length once padded.
+            # Once padded, both views of a pair have the length of the longer one: batch the lengths of one view, with
+            # half of the budget and of the cost of a pass.
             longest = lengths.max(0)
             row_groups = list(
                 similar_length_batches(longest, budget // 2, self.pad_to, PASS_COST[device] // 2)
@@ -352,9 +356,9 @@ def map_shares(
 ) -> list[_R]:
     """Apply a function to n shares of items, each in a thread of its own, and return the result of each share.
 
-    Share i is ``items[i::n]``, so items of similar cost should be neighbours. torch's own threads are divided among the
-    shares. Results depend on the number of threads, but not on which of them ends first. An exception is raised after
-    all shares are done.
+    Share i is ``items[i::n]``, so items of similar cost should be neighbours; n is ``threads``, or the number of items
+    if that is less. torch's own threads, also ``threads`` of them, are divided among the shares. Results depend on the
+    number of threads, but not on which of them ends first. An exception is raised after all shares are done.
     """
     n = min(threads, len(items))
     if n <= 1:
@@ -369,6 +373,7 @@ def map_shares(
     try:
         wait(jobs)
     finally:
+        # After an interruption, start no further share.
         for job in jobs:
             job.cancel()
         # The shares changed this thread's number, too.

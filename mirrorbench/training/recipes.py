@@ -212,7 +212,7 @@ def _number(key: str, value: Value) -> float:
 
 
 def _check(recipe: Recipe) -> None:
-    """Raise a ``UsageError`` for the first value that is wrong."""
+    """Raise a ``UsageError`` for the first wrong value, or if LoRA is used and its package is not installed."""
     if recipe.attention not in ("", BIDIRECTIONAL):
         raise UsageError(
             f"attention={recipe.attention} is unknown",
@@ -225,11 +225,11 @@ def _check(recipe: Recipe) -> None:
                 f"{name}={value} is out of range", f"It must lie between {low:g} and {high:g}."
             )
     if recipe.lora:
-        check_installed()
+        check_installed()  # the package peft
     if recipe.stop not in STOPS:
         raise unknown_name("value of stop", recipe.stop, list(STOPS))
     if recipe.rate("dropout") and recipe.rate("controlled_dropout"):
         raise UsageError(
             "dropout and controlled_dropout set the same layers",
-            "Set one of them, or one of them to 0.",
+            "Set only one of them, or set the other to 0.",
         )

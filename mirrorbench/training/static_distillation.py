@@ -99,6 +99,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
     }
 
     def load() -> StaticVectors:
+        """Return the encoder with the vectors in the cache, distilled now if the cache does not have them."""
         import torch
 
         from mirrorbench.models.transformer import load_transformer
@@ -106,6 +107,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
 
         with unchanged_backbone(path, backbone_fingerprint):
             transformer = load_transformer(path, torch.device(context.device))
+        # Unlike the encoder's identity, the key covers what changes the vectors by rounding only.
         key = digest({**identity, "precision": context.precision, "computation": COMPUTATION})
         missing = transformer.missing_embeddings
         token_ids = [
@@ -121,6 +123,7 @@ def create_distilled(spec: EncoderSpec, path: Path, context: EncoderContext) -> 
             vectors = encoder.encode_ids(texts, context.advance)
             np.save(folder / "vectors.npy", distilled(vectors, dims, sif))
 
+        # ``distil`` is called only if the folder is missing or damaged.
         folder = kept_folder(cache_root() / "vectors" / key, distil, f"tokens of {spec}")
         table = np.load(folder / "vectors.npy", mmap_mode="r")
         return StaticVectors(transformer.tokenizer, token_ids, table, missing)

@@ -138,7 +138,7 @@ class Trajectory:
         return float(binomtest(kept.gained, changed).pvalue)
 
     def _outcome(self, p: float) -> str:
-        """Describe a collapse, a gain, a loss or none of these with the numbers that show it.
+        """Return the outcome with the numbers that show it: a collapse, a significant gain or loss, or neither.
 
         ``p``: p-value of the change of retrieval.
         """
@@ -152,6 +152,8 @@ class Trajectory:
         if p < CHANGED:
             change = "gain" if kept.gained > kept.lost else "loss"
             return f"a {change}: {retrieval}"
+        # No significant change of retrieval: a lower sum of alignment and uniformity still suggests a gain, a higher
+        # one a loss.
         sum_before = before["alignment"] + before["uniformity"]
         sum_after = after["alignment"] + after["uniformity"]
         if abs(sum_after - sum_before) < MOVED:
