@@ -17,7 +17,10 @@ SIMILARITY_SCORES = {"cosine_spearman", "max_ap", "max_accuracy"}
 
 
 def installed_catalogue() -> dict[str, Any]:
-    """List the public text-only tasks of the installed mteb; superseded ones too, as they have published results."""
+    """Return the version of the installed mteb, its languages, and its similarity tasks on text, sorted by name.
+
+    Superseded tasks are included, since results for them are published.
+    """
     tasks = mteb.get_tasks(
         task_types=TYPES,
         exclude_superseded=False,
@@ -25,14 +28,15 @@ def installed_catalogue() -> dict[str, Any]:
         modalities=["text"],
         exclusive_modality_filter=True,
     )
-    fitting = [task for task in tasks if task.metadata.main_score in SIMILARITY_SCORES]
-    codes = sorted({language for task in fitting for language in task.metadata.languages})
+    similarity_tasks = [task for task in tasks if task.metadata.main_score in SIMILARITY_SCORES]
+    codes = sorted({language for task in similarity_tasks for language in task.metadata.languages})
+    # Two-letter codes, where there is one, by MTEB's three-letter ones.
     languages = {code: langcodes.standardize_tag(code, macro=True) for code in codes}
-    rows = [asdict(entry) for task in fitting for entry in entries(task, languages)]
-    rows = sorted(
-        ({**row, "languages": list(row["languages"])} for row in rows),
-        key=lambda row: row["name"].lower(),
-    )
+    rows = []
+    for task in similarity_tasks:
+        for entry in entries(task, languages):
+            rows.append({**asdict(entry), "languages": list(entry.languages)})
+    rows.sort(key=lambda row: row["name"].lower())
     return {"mteb": version("mteb"), "languages": languages, "tasks": rows}
 
 

@@ -72,6 +72,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
     # A program that is connected to Ray already keeps its connection.
     is_connected_here = not ray.is_initialized()
     if is_connected_here:
+        # A cluster that is started here has CPUs for all tasks at a time, by default for two.
         _connect(address, ceil((workers or 2) * max(1, cpus)))
     try:
         if not _fits(cpus, gpus):

@@ -60,7 +60,7 @@ def preset(level: str, architecture: str, protocol: str) -> Recipe:
 
 
 def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
-    """Pair each text with itself (label 0), then with ``DIFFERENT`` other texts.
+    """Pair each text with itself (group ``same``), then with ``DIFFERENT`` other texts (group ``different``).
 
     Under the protocol ``released``, both texts of the latter pairs are drawn, and may be the same text.
 
@@ -85,6 +85,7 @@ def pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     # Each text with itself, followed by its different pairs; these pairs stay together in a batch.
     first = [texts[i] for i in np.hstack([index, left]).ravel()]
     second = [texts[i] for i in np.hstack([index, right]).ravel()]
+    # Groups are numbered in the order of their occurrence: the loss gets the label 0 for "same", 1 for "different".
     groups = ["same", *["different"] * DIFFERENT] * n
     return replace(maker.pairs(first, second, groups), together=DIFFERENT + 1)
 

@@ -136,11 +136,15 @@ def masked_tokens(tokens: Tensor, special: Tensor, mask_id: int, vocabulary: int
 
 
 def language_model(transformer: Transformer) -> Any:
-    """Load the untuned backbone with its prediction head, frozen; ``TuningError`` if it has none."""
+    """Return the untuned backbone with its prediction head, frozen.
+
+    Raises:
+        TuningError: it has no such head, or the discriminator could not read vectors in place of its embeddings.
+    """
     from mirrorbench.models.opening import read_weights
 
     config = transformer.model.config
-    # The discriminator, a copy of this model, gets a vector in place of an embedding, so both need the same size.
+    # The discriminator, a copy of the tuned model, gets a vector in place of an embedding, so both need the same size.
     has_embeddings = hasattr(transformer.model, "embeddings")
     embedding_size = getattr(config, "embedding_size", config.hidden_size)
     takes_vectors = has_embeddings and embedding_size == config.hidden_size

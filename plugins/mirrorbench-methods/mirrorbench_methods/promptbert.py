@@ -125,10 +125,11 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
     given_start, given_end = transformer.prompt_ids(given)
     template_start, template_end = transformer.prompt_ids(template)
 
-    # ``forward`` gets texts in the given template, reads them in the other one, and subtracts what that template
-    # gives without a text.
     class Denoising(Transformer):
+        """The transformer with another ``forward``: texts arrive in the given template, and are read in the other."""
+
         def forward(self, ids: Ragged, poolings: Any, *args: Any, **named: Any) -> list[Tensor]:
+            """Return, for each pooling, the vectors of the texts, less those of the template without a text."""
             # A row is special tokens, start of the given template, text, end of the template, special tokens.
             n_leading, n_trailing = self.special_tokens
             rows = list(ids)
@@ -141,22 +142,27 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
             template_after = np.concatenate([template_end, trailing])
             prompted = [np.concatenate([template_before, text, template_after]) for text in texts]
 
-            # The template alone has the positions that it has around a text, so it is read once for each length of a
-            # text: positions have the shape (lengths, tokens of the template).
+            # The template alone has the positions that it has around a text: its second part is moved by the text's
+            # length. So it is read once for each length; positions have the shape (lengths, tokens of the template).
             lengths, index_of_length = np.unique([len(text) for text in texts], return_inverse=True)
             template_ids = np.concatenate([template_before, template_after])
             offsets = np.arange(len(template_ids))
             is_after_text = offsets >= len(template_before)
-            first = first_position(lambda key: getattr(self.model.config, key, None))
-            positions = first + offsets + lengths[:, None] * is_after_text
+            start = first_position(lambda key: getattr(self.model.config, key, None))
+            positions = start + offsets + lengths[:, None] * is_after_text
             tokens = self._moved(np.tile(template_ids, (len(lengths), 1)))
-            states = self._states(True, input_ids=tokens, position_ids=self._moved(positions))
-            template_tokens = Tokens(torch.ones_like(tokens), lambda: tokens, self.tokenizer)
+            states = self._states(
+                all_layers=True, input_ids=tokens, position_ids=self._moved(positions)
+            )
+            template_tokens = Tokens(
+                mask=torch.ones_like(tokens), find_ids=lambda: tokens, tokenizer=self.tokenizer
+            )
 
             # For each pooling, the vector of a text minus that of the template around a text of its length.
             vectors = super().forward(Ragged.of(prompted), poolings, *args, **named)
             denoised = []
             for vectors_of_pooling, pooling in zip(vectors, poolings, strict=True):
+                # The vectors of the template alone, one for each length.
                 noise = pool(states, template_tokens, pooling, self.poolings)
                 denoised.append(vectors_of_pooling - noise[self._moved(index_of_length)])
             return denoised

@@ -32,11 +32,13 @@ def sum_over_tokens(
     parts = portions(ids, most // 8)
     compute = function
     if len(parts) > 1:
+        # Forget the activations of a portion, and compute them again for its gradients.
         compute = partial(checkpoint, function, use_reentrant=False)
     total = vectors.new_zeros(())
     for rows in parts:
         part = ids.take(rows)
         width = int(part.lengths.max())
+        # ``real`` tells the function where padding is, so any id will do for it.
         tokens = moved(torch.from_numpy(part.padded(width, pad_id or 0)), vectors.device)
         real = moved(torch.from_numpy(part.mask(width)), vectors.device)
         # The rows of a portion are consecutive.

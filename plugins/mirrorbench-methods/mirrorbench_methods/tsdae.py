@@ -81,7 +81,11 @@ class Reconstruction(Objective):
 
 
 def tied_decoder(transformer: Transformer) -> Any:
-    """Load the backbone as a decoder that shares the model's weights; ``TuningError`` if it has no cross-attention."""
+    """Load the backbone as a decoder that shares the model's weights.
+
+    Raises:
+        TuningError: transformers has no decoder with cross-attention for this architecture.
+    """
     from mirrorbench.models.opening import read_weights
 
     config = copy.deepcopy(transformer.model.config)
@@ -92,15 +96,16 @@ def tied_decoder(transformer: Transformer) -> Any:
     except ValueError:
         # transformers has no decoder of this architecture.
         decoder = None
-    parameters = dict(decoder.base_model.named_parameters()) if decoder else {}
-    if not any("cross" in name for name in parameters):
+    decoder_parameters = dict(decoder.base_model.named_parameters()) if decoder else {}
+    if not any("cross" in name for name in decoder_parameters):
         problem = f"tsdae needs a decoder, and transformers has none with cross-attention for {config.model_type}"
         raise TuningError(
             problem, "Use a backbone of the BERT or RoBERTa family, or another method."
         )
-    # The decoder's modules hold the model's weights themselves, not copies, so both learn the same ones.
+    # Where names agree, the decoder's modules hold the model's weights themselves, not copies: a step updates both.
+    # The weights of its cross-attention are its own.
     for name, weight in transformer.model.named_parameters():
-        if name in parameters:
+        if name in decoder_parameters:
             module, _, attribute = name.rpartition(".")
             setattr(decoder.base_model.get_submodule(module), attribute, weight)
     decoder.get_output_embeddings().weight = decoder.get_input_embeddings().weight

@@ -37,7 +37,8 @@ def evaluate(model: MirrorbenchModel, task: Any, folder: Path, offline: bool = F
     from mteb.cache import ResultCache
 
     cache = ResultCache(folder)
-    # Data that cannot be loaded are the failure of this task only; stored results need no data.
+    # Load the data first, unless a stored result or the parts of an aggregate make that needless: data that cannot be
+    # loaded are the failure of this task only.
     stored = cache.load_task_result(task.metadata.name, model.mteb_model_meta)
     if stored is None and not task.is_aggregate:
         try:

@@ -80,11 +80,12 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
         reason = OTHER_ITEMS.get(result.task) or _misfit(entry, result)
         if reason:
             left_out.append((result.spec, result.task, reason))
-        elif entry is not None:
-            revision = str(result.encoder.get("fingerprint", ""))[:12]
-            model = (result.spec, result.protocol, revision)
-            results_by_task = tasks_of_models.setdefault(model, {})
-            results_by_task.setdefault(entry.task, []).append((entry, result))
+            continue
+        assert entry is not None  # else ``_misfit`` has a reason
+        revision = str(result.encoder.get("fingerprint", ""))[:12]
+        model = (result.spec, result.protocol, revision)
+        results_by_task = tasks_of_models.setdefault(model, {})
+        results_by_task.setdefault(entry.task, []).append((entry, result))
     cache = ResultCache(folder)
     files = []
     for (spec, protocol, revision), results_by_task in tasks_of_models.items():
@@ -97,7 +98,10 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
 
 
 def _facts(results_by_task: Mapping[str, list[tuple[Entry, Result]]]) -> Facts:
-    """Return what an encoder's results, at least one, say about it; they are given by MTEB's name of the task."""
+    """Return what the results of one encoder say about it.
+
+    ``results_by_task``: at least one result, with the entry of its subset, by MTEB's name of the task.
+    """
     from mirrorbench_mteb.meta import Facts
 
     contaminated_tasks = []
@@ -158,8 +162,8 @@ def _task_result(name: str, subsets: list[tuple[Entry, Result]]) -> Any:
     seconds = 0.0
     for entry, result in subsets:
         row: dict[str, Any] = {}
-        for their_name, our_name in SCORES[entry.type].items():
-            row[their_name] = result.metrics[our_name]
+        for mteb_score, metric in SCORES[entry.type].items():
+            row[mteb_score] = result.metrics[metric]
         row["hf_subset"] = entry.subset
         row["languages"] = languages_of_subsets[entry.subset]
         # Of several results on a subset, the last one is kept.

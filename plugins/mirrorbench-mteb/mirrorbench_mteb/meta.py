@@ -105,8 +105,8 @@ class _Origin:
     """Short name or hub id of the backbone; empty for a directory."""
     hub_id: str
     """Hub id of the backbone; empty if it is not on the hub."""
-    published: str
-    """The hub id by which MTEB loads the same encoder, if any."""
+    loadable_id: str
+    """The hub id by which MTEB loads the same encoder; empty if it cannot load it."""
     folder: Path | None
     """The files of the backbone, if they are on this machine."""
     cards: list[Card]
@@ -143,7 +143,7 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         release_date = origin.entry.release_date
         training_data = origin.entry.public_training_data
         citation = origin.entry.citation
-    # A tuned encoder has those of its tuning.
+    # A tuned encoder has the day and the corpus of its tuning and, for the methods of ``PAPERS``, their paper.
     if facts.created:
         release_date = facts.created
     if origin.cards:
@@ -154,11 +154,12 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         citation = builtin_cards()[cited_by].citation
 
     # An encoder that MTEB loads itself is the model of the hub, not adapted from it.
-    is_adapted = origin.hub_id and origin.hub_id != origin.published
+    is_adapted = origin.hub_id and origin.hub_id != origin.loadable_id
+    # Fields that are not known stay ``None``.
     return ModelMeta(
-        loader=SentenceTransformerEncoderWrapper if origin.published else None,
-        name=origin.published or f"{ORGANISATION}/{slug(spec, protocol)}",
-        revision=spec.revision if origin.published else revision,
+        loader=SentenceTransformerEncoderWrapper if origin.loadable_id else None,
+        name=origin.loadable_id or f"{ORGANISATION}/{slug(spec, protocol)}",
+        revision=spec.revision if origin.loadable_id else revision,
         release_date=release_date,
         languages=_languages(origin, facts.language),
         n_parameters=parameters,
@@ -171,7 +172,7 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
         public_training_code=None,
         public_training_data=training_data,
         framework=_framework(spec, bool(origin.folder or origin.hub_id)),
-        reference=_page(origin.published) or paper or _page(origin.hub_id),
+        reference=_page(origin.loadable_id) or paper or _page(origin.hub_id),
         similarity_fn_name=ScoringFunction.COSINE,
         use_instructions=False,
         training_datasets=_training_datasets(origin, facts.contaminated),
@@ -194,15 +195,15 @@ def _origin(spec: EncoderSpec, facts: Facts) -> _Origin:
         corpus=corpus,
         backbone=backbone,
         hub_id=hub_id,
-        published=_published(spec),
+        loadable_id=_loadable_id(spec),
         folder=folder,
         cards=_cards(corpus),
         entry=_entry_of_mteb(hub_id),
     )
 
 
-def _published(spec: EncoderSpec) -> str:
-    """Return the hub id by which MTEB loads the same encoder, if any: a model at a commit, read as its files state."""
+def _loadable_id(spec: EncoderSpec) -> str:
+    """Return the hub id by which MTEB loads the same encoder, a model at a commit, read as its files state; else ""."""
     model = str(spec.get("model", ""))
     is_unchanged = spec.backbone == "sbert" and "/" in model and spec.get("pooling") is None
     is_commit = re.fullmatch("[0-9a-f]{40}", spec.revision)
