@@ -124,6 +124,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
         return stream
     while len(header := stream.read(60)) == 60:
         size = int(header[48:58])
+        # A damaged header: going back by a negative size might never end.
         if size < 0:
             break
         if header.startswith(b"data.tar.zst"):
@@ -132,6 +133,7 @@ def _tar_stream(stream: IO[bytes]) -> IO[bytes]:
             )
         if header.startswith(b"data.tar"):
             return io.BytesIO(stream.read(size))
+        # Another member: skip its content, and a byte of padding after an odd size.
         stream.seek(size + size % 2, io.SEEK_CUR)
     raise tarfile.ReadError("an ar archive, but not a Debian package")
 

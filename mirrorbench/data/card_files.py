@@ -121,7 +121,7 @@ def _parse_card(raw: dict[str, Any], folder: Path) -> Card:
 
     A wrong value is a ``ValueError`` whose message ends in its place in the card, as msgspec writes it.
     """
-    # A user's card may name just its files and leave out many keys: fill them, and make its files below.
+    # A user's own card may list file names instead of mappings, and leave out many keys: these get defaults.
     user_file_names = _user_file_names(raw)
     if user_file_names:
         raw = _with_user_defaults(raw, user_file_names)
@@ -138,12 +138,14 @@ def _parse_card(raw: dict[str, Any], folder: Path) -> Card:
     values: dict[str, Any] = {}
     for key, value in asdict(parsed).items():
         values[key] = value.strip() if isinstance(value, str) else value
-    # ``_data_file`` has added the card's sources to each of its files.
+    # A ``Card`` has no sources: ``_data_file`` has added them to each of its files.
     del values["sources"]
     values["files"] = files
+    # Notes may be broken into lines in the file.
     values["notes"] = " ".join(parsed.notes.split())
     card = Card(**values)
 
+    # The option ``split`` chooses the files to score on.
     splits = {file.split for file in files}
     if card.split is not None and card.split not in splits:
         raise ValueError(f"no file has the split {card.split!r} - at `$.options`")
@@ -226,6 +228,7 @@ def expand(raw: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
     if prod(map(len, axes)) > MAX_CARDS:
         raise DataFormatError(f"variants: they would make more than {MAX_CARDS} cards")
     for rows in product(*axes):
+        # One mapping per axis: merge them.
         values: dict[str, Any] = {}
         for row in rows:
             shared = values.keys() & row.keys()

@@ -91,6 +91,7 @@ class WordNet:
         fields = self._indices[file_pos].get(lemma, "").split()
         if not fields:
             return []
+        # 0 for a line that is not an entry.
         try:
             n_senses = int(fields[1])
             offsets = [int(offset) for offset in fields[-n_senses:]]

@@ -45,18 +45,20 @@ def _strings(path: Path, options: Mapping[str, Any]) -> list[str]:
 def _splitter(
     options: Mapping[str, Any], where: str, first_line: str
 ) -> Callable[[str, str], list[str]]:
-    """Return the function that takes a line and its place (for messages) and returns the strings of ``column``.
+    """Return the function that takes a line and its place and returns the strings that the option ``column`` names.
 
-    ``where`` is the place of the first line.
+    A place (file and line) is for messages; ``where`` is that of the first line.
     """
+    # One column, or a list of them. An empty list is no column: ``whole_number`` refuses it below.
     columns = options["column"]
     if not isinstance(columns, list) or not columns:
         columns = [columns]
     are_names = all(isinstance(column, str) for column in columns)
-    # Names without a separator are keys of JSON lines. With one, they are in the first line; numbers count from 0.
+    # Names without a separator are keys of JSON lines.
     if are_names and "separator" not in options:
         return partial(_json_values, columns=columns)
     separator = text_option({"separator": "\t", **options}, "separator")
+    # Names with a separator are headings in the first line.
     if are_names:
         names = first_line.split(separator)
         for column in columns:
@@ -65,6 +67,7 @@ def _splitter(
                     f"{where}: there is no column {column!r} in {shown(first_line)}."
                 )
         columns = [names.index(column) for column in columns]
+    # Numbers count from 0; anything else is refused as a wrong option ``column``.
     indices = [whole_number({"column": column}, "column", 0) for column in columns]
     return partial(_fields, columns=indices, separator=separator)
 

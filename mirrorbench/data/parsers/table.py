@@ -120,8 +120,8 @@ def _rows(path: Path, options: _Options, ids: Ids) -> list[TableRow]:
 
 
 def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | RatedContexts:
-    """Return the item of a row; ``stem`` is the name of its file without endings."""
-    row = _with_texts(row, options)
+    """Return the item of a row, of the type that ``parse_table`` states; ``stem``: the file's name without endings."""
+    row = _with_values_as_texts(row, options)
     texts = {role: row.text(column) for role, column in options.columns.items()}
     pair_id = row.unique(texts.get("id", f"{stem}/{row.line}"))
     label = None
@@ -129,12 +129,14 @@ def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | R
         gold = row.number(options.columns["gold"], options.scale)
     else:
         label = row.label(options.columns["gold"], options.labels)
-        # A secret label (``None``) is only one of words in context, which have no gold value.
+        # Pairs have their label as gold value. A secret label (``None``) is only one of words in context, of which the
+        # label itself is taken below.
         gold = float(label or 0)
     if options.marks is None:
         return Pair(pair_id, texts["left"], texts["right"], gold, texts.get("subset", ""))
     left = _marked(row, texts["left"], options.marks)
     right = _marked(row, texts["right"], options.marks)
+    # With a scale instead of labels.
     if not options.labels:
         return RatedContexts(pair_id, left, right, gold)
     split = texts.get("split", stem)
@@ -145,7 +147,7 @@ def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | R
     return ContextPair(pair_id, left, right, label, _SPLITS[split])
 
 
-def _with_texts(row: TableRow, options: _Options) -> TableRow:
+def _with_values_as_texts(row: TableRow, options: _Options) -> TableRow:
     """Return a row with the values of its columns as texts.
 
     In JSON, gold values and ids may be numbers, and labels true or false. All other values must be texts.

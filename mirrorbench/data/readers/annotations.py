@@ -58,6 +58,7 @@ def rows_of_export(
         try:
             if not tool.wrote(record):
                 raise ValueError("another format than that of the first record")
+            # If a task has a record for each annotator, its first one counts.
             task = record["id"] if tool.repeats_tasks else number
             if task in seen:
                 n_further += 1
@@ -68,6 +69,7 @@ def rows_of_export(
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"{source}, record {number}: not as {tool.name} exports it."
             raise DataFormatError(problem) from error
+    # All questions of the export: a row without an answer to all of them.
     unanswered: Row = {}
     for _, _, answers in answered:
         unanswered.update(dict.fromkeys(answers, UNANSWERED))

@@ -57,9 +57,9 @@ def table_values(
     # A first row of values may hold a semicolon as part of a text (``separator_of``).
     has_names = named or not _are_numbers(columns)
     path = Path(source).expanduser()
-    reader = _rows(path, file_format, note, has_names)
+    reader = _reader(path, file_format, note, has_names)
     try:
-        yield from _values(reader, source, columns, note, named)
+        yield from _values_of_columns(reader, source, columns, note, named)
     except csv.Error as error:
         problem = str(error)
         hint = 'A text in quotes ends with one; a quotation mark inside it is written twice: ""'
@@ -72,7 +72,7 @@ def table_values(
 def table_header(path: Path, file_format: str) -> list[str]:
     """Return the first row of a CSV or TSV file, read as ``table_values`` reads it; empty for a file without rows."""
     try:
-        reader = _rows(path, file_format, lambda message: None)
+        reader = _reader(path, file_format, lambda message: None)
         names: list[str] = next((row for row in reader if row), [])
     except csv.Error as error:
         raise DataFormatError(f"{path}, its header: {error}") from None
@@ -80,8 +80,13 @@ def table_header(path: Path, file_format: str) -> list[str]:
     return names
 
 
-def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: bool = True) -> Any:
-    """Return a ``csv.reader`` of a file; ``has_names``: whether its first row names the columns."""
+def _reader(
+    path: Path, file_format: str, note: Callable[[str], None], has_names: bool = True
+) -> Any:
+    """Return a ``csv.reader`` of a file, with the separator and the reading of quotation marks that fit its content.
+
+    ``has_names``: whether the first row names the columns. ``note`` is called with what was found.
+    """
     csv.field_size_limit(_MOST_CHARACTERS)
     lines = (line + "\n" for line in stream_lines(path))
     if not is_rereadable(path):
@@ -94,18 +99,20 @@ def _rows(path: Path, file_format: str, note: Callable[[str], None], has_names: 
         elif not has_names and _splits_all_rows(";", path):
             note(f"{path}: its semicolons are read as text. {_STATE_SEPARATOR}")
         if separator != "\t":
-            return _quoted_reader(_without_statement(lines), separator)
-    enclose_fields = quotes_are_marks(path)  # None: there are none, and nothing to note
+            return _quoted_reader(_without_separator_line(lines), separator)
+    # A .tsv file, or a .csv file that is separated by tabs.
+    enclose_fields = quotes_are_marks(path)
     if enclose_fields:
         note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
         return _quoted_reader(lines, "\t")
+    # ``None``: there are no quotation marks, and nothing to note.
     if enclose_fields is not None:
         note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
     return _unquoted_reader(lines)
 
 
-def _without_statement(lines: Iterator[str]) -> Iterator[str]:
-    """Yield the lines, but an empty one in place of a first line that states the separator.
+def _without_separator_line(lines: Iterator[str]) -> Iterator[str]:
+    """Yield the lines, but an empty one in place of a first line that states the separator (``sep=;``).
 
     An empty line is not a row, and the others keep their numbers. Empty lines may come before the first.
     """
@@ -179,9 +186,9 @@ def quotes_are_marks(path: Path) -> bool | None:
     # A row is read line by line, until the quotes that were opened are closed.
     has_marks = False
     has_rows_of_several_lines = False
-    surely_enclose = False
-    tabs_of_lines = set[int]()
-    tabs_of_rows = set[int]()  # outside of quoted fields
+    certainly_enclose = False  # a doubled mark, or all names in marks
+    tabs_of_lines = set[int]()  # numbers of tabs in the lines
+    tabs_of_rows = set[int]()  # numbers of tabs in the rows, outside of quoted fields
     row_lines: list[str] = []
     n_characters = 0  # of the row
     n_marks = 0  # of the row
@@ -206,6 +213,7 @@ def quotes_are_marks(path: Path) -> bool | None:
             continue
         # The row ends with this line.
         row = "\n".join(row_lines)
+        # A mark is misplaced, or not doubled inside a field.
         if n_marks and not _ROW.fullmatch(row):
             return False
         quoted_fields = re.findall(_QUOTED_FIELD, row)
@@ -213,7 +221,7 @@ def quotes_are_marks(path: Path) -> bool | None:
         all_names_are_quoted = is_first_row and len(quoted_fields) == row.count("\t") + 1
         has_doubled_mark = any('""' in field[1:-1] for field in quoted_fields)
         if all_names_are_quoted or has_doubled_mark:
-            surely_enclose = True
+            certainly_enclose = True
         n_quoted_tabs = sum(field.count("\t") for field in quoted_fields)
         tabs_of_rows.add(row.count("\t") - n_quoted_tabs)
         row_lines.clear()
@@ -224,11 +232,13 @@ def quotes_are_marks(path: Path) -> bool | None:
     # The last row is not closed, or rows differ in their number of fields.
     if row_lines or len(tabs_of_rows) != 1:
         return False
+    # In a table with a single column no line has a tab, which says nothing about its rows.
     lines_have_equal_fields = len(tabs_of_lines) == 1 and tabs_of_lines != {0}
-    return surely_enclose or not (has_rows_of_several_lines and lines_have_equal_fields)
+    is_accident = has_rows_of_several_lines and lines_have_equal_fields
+    return certainly_enclose or not is_accident
 
 
-def _values(
+def _values_of_columns(
     reader: Any,
     source: str,
     columns: Sequence[str],
@@ -243,12 +253,13 @@ def _values(
         return
     first_line, first_row = beginning[0]
     separator = reader.dialect.delimiter
-    # All rows have the width of the first one, or at least ``least_width`` columns if that is set.
+    # All rows have the width of the first one, or at least ``least_width`` columns if that is not 0.
     width = len(first_row)
     least_width = 0
     # With a header, find the columns by name; without one, they are numbers.
     if named or has_header(columns, [row for _, row in beginning]):
         _check_header(first_row, source, separator)
+        # Any of the columns may hold texts.
         names = resolve_columns(columns, first_row, first_row, source, note)
         indices = [first_row.index(name) for name in names]
         del beginning[0]
@@ -343,8 +354,9 @@ def _check_header(names: Sequence[str], source: str, separator: str) -> None:
         f"all rows must have {width} columns"
     )
     # Name the first row whose width keeps the file from being read with this separator.
-    lines = _without_statement(line + "\n" for line in stream_lines(path))
+    lines = _without_separator_line(line + "\n" for line in stream_lines(path))
     reader = csv.reader(lines, delimiter=likely_separator)
+    # A row that cannot be read ends the search: the hint is then without a line.
     with suppress(csv.Error):
         for row in reader:
             if row and len(row) != width:

@@ -210,6 +210,7 @@ def by_name(
             raise DataFormatError(
                 f"The files of {group} ({shape}) are missing {', '.join(missing)}."
             )
+    # Sort the groups as their files of the first required part were given.
     order = list(files.values())
     first_part = required[0]
 

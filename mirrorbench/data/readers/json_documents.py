@@ -15,12 +15,12 @@ _EXAMPLE = 'An array of objects is read: [{"text": "..."}]'
 
 
 def read_document(path: Path) -> Any | None:
-    """Read a file that is one JSON document; return ``None`` for JSON lines.
+    """Read a file that is one JSON document; return ``None`` for any other file, which is read as JSON lines.
 
-    An array is a document in any file. An object is one only in ``.json``: if its first line is not JSON by itself, or
-    if it is the only line and holds several rows.
+    An array is a document in any file. An object is one only in a ``.json`` file, and there only if its first line is
+    not JSON by itself, or if it is the only line and holds several rows.
     """
-    # One iterator for both: the first line that is not blank, then the lines after it.
+    # ``next`` takes the first line that is not blank; the lines after it stay in the iterator for ``any`` below.
     lines = enumerate(stream_lines(path), start=1)
     number, first = next(((n, line) for n, line in lines if line.strip()), (0, ""))
     if first.strip().startswith("["):
@@ -31,9 +31,11 @@ def read_document(path: Path) -> Any | None:
     try:
         value = parse_json(first, f"{path}, line {number}")
     except DataFormatError:
+        # No other line can complete it: the JSON is broken.
         if is_only_line:
             raise
         return _parse_whole(path)
+    # The first line is JSON by itself. Other lines, or a single row, are read as JSON lines.
     if is_only_line and len(_records(value, str(path))) > 1:
         return value
     return None

@@ -25,7 +25,7 @@ def fields_of(lines: Sequence[str]) -> list[list[str]]:
 
 
 def pairs_of(lines: Sequence[str], name: str, raw: bool = False) -> list[tuple[str, str]] | None:
-    """Return the pairs if all lines are pairs; ``None`` if they are texts, or if there are no lines.
+    """Return the pairs if all lines are pairs; ``None`` if the lines are read as single texts, or if there are none.
 
     Args:
         lines: lines of a corpus, without blank ones.

@@ -43,7 +43,7 @@ def _utf16_lines(stream: IO[bytes], path: Path) -> Iterator[str]:
     remaining_bytes = byte_limit(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
-        # A character has two bytes or more.
+        # A character has two bytes or more: this bounds the memory of a line, and a longer one exceeds the limit below.
         while line := text.readline(MAX_UNPACKED // 2):
             number += 1
             remaining_bytes -= 2 * len(line)
@@ -89,6 +89,7 @@ def decoded(lines: Iterable[bytes], where: str, encoding: str = "utf-8-sig") -> 
             raise DataFormatError(problem, hint) from None
         line = text.removesuffix("\n").removesuffix("\r")
         yield line
+    # The only line.
     if number == 1 and "\r" in line:
         hint = "Convert them, e.g. with: tr '\\r' '\\n' < FILE > NEWFILE"
         raise DataFormatError(f"{where}: its lines end in a carriage return alone.", hint)

@@ -64,7 +64,7 @@ def parse_wic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Con
             left = _nth_word(row, "first", first)
             right = _nth_word(row, "second", second)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return _under_protocol(pairs, options)
+    return _apply_protocol(pairs, options)
 
 
 def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -77,9 +77,9 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
     original training item has no hypernyms: in subtask 2 its statement ends before them, in subtask 3 it is that of
     subtask 1. The id is ``dev/<line>``.
 
-    ``released``: hypernyms keep their underscores and are joined by commas without spaces. For an encoder of whole
-    texts (option ``of_target`` not set) the second context is not a statement but the definition, the hypernyms
-    separated by spaces, or both with ``||`` between.
+    Under the protocol ``released`` hypernyms keep their underscores and are joined by commas without spaces. For an
+    encoder of whole texts (option ``of_target`` not set) the second context is then not a statement but the definition,
+    the hypernyms separated by spaces, or both with ``||`` between.
     """
     subtask = whole_number(options, "subtask", 0)
     if subtask not in STATEMENTS:
@@ -99,10 +99,11 @@ def parse_wic_tsv(files: Mapping[str, Path], options: Mapping[str, Any]) -> list
             if not definition.strip():
                 raise DataFormatError(f"{parts['definitions']}, line {row.line}: an empty line.")
             left = _nth_word(row, "context", row.values["index"])
+            # The statement is about the target in the form that the context has.
             target = left.text[slice(*left.spans[0])]
             right = _second_context(subtask, target, definition, hypernyms, options)
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return _under_protocol(pairs, options)
+    return _apply_protocol(pairs, options)
 
 
 def _second_context(
@@ -130,12 +131,12 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
 
     A line holds target, part of speech, start and end of the target in both contexts (in characters), the two contexts,
     and 1 or 0 if labels are public. Files: ``valid.txt`` and ``test.txt``, or ``zh_valid.txt``, ``zh_test_data.txt``
-    and ``zh_test_gold.txt`` (labels of the test split). The id is ``dev/<line>``.
+    and ``zh_test_gold.txt`` (labels of the test split, which take precedence). The id is ``dev/<line>``, or ``test/``.
     """
     columns = Columns(
         ("target", "pos", "s1", "e1", "s2", "e2", "first", "second", "label"), widths=(8, 9)
     )
-    # Only test files may state a part: ``_data``, which ``by_name`` takes by default, or ``_gold``.
+    # Only after ``test`` may a name go on: with ``_data``, the part that a name without one has, too, or ``_gold``.
     pattern = r"(?:[^_]*_)?(?P<group>valid|test)(?:(?<=test)(?:_data|_(?P<part>gold)))?\.\w+"
     shape = "[XX_]valid.txt, [XX_]test[_data].txt, [XX_]test_gold.txt"
     bits = {"1": 1, "0": 0}
@@ -144,15 +145,15 @@ def parse_xlwic(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[C
         split = "dev" if group == "valid" else "test"
         rows = columns.read(parts["data"])
         labels = parallel_labels(parts.get("gold"), rows, bits)
-        for row, gold_label in zip(rows, labels, strict=True):
-            label = gold_label
-            # A file of labels takes precedence over the column.
-            if "label" in row.values and "gold" not in parts:
+        for row, label_of_file in zip(rows, labels, strict=True):
+            label = label_of_file
+            # Without a file of labels they are in the last column, or secret (``None``).
+            if "gold" not in parts and "label" in row.values:
                 label = row.label("label", bits)
             left = _between(row, "first", "s1", "e1")
             right = _between(row, "second", "s2", "e2")
             pairs.append(ContextPair(f"{split}/{row.line}", left, right, label, split))
-    return _under_protocol(pairs, options)
+    return _apply_protocol(pairs, options)
 
 
 def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[ContextPair]:
@@ -171,13 +172,13 @@ def parse_am2ico(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
             right = _only_marked(row, "context2", "en")
             label = row.label("label", _TRUE_FALSE)
             pairs.append(ContextPair(f"{split}/{row.line - 1}", left, right, label, split))
-    return _under_protocol(pairs, options)
+    return _apply_protocol(pairs, options)
 
 
 def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[RatedContexts]:
     """Parse Usim (how similar are two uses of a word?) in the form used by the authors of MirrorWiC.
 
-    A line holds a context (words separated by single spaces), the index of the target, the mean rating from 1 to 5, and
+    A line holds a context (words separated by single spaces), the target's index from 0, the mean rating (1 to 5), and
     the lemma with the sentence's number (``bright.a 1``). Two consecutive lines are a pair and have the same rating.
     The id is lemma and sentence numbers: ``bright.a/1-2``.
     """
@@ -202,7 +203,7 @@ def parse_usim(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Ra
             pair_id = first.unique(f"{lemma}/{first_number}-{second_number}")
             rating = first.number("rating", (1, 5))
             pairs.append(RatedContexts(pair_id, left, right, rating))
-    return _under_protocol(pairs, options)
+    return _apply_protocol(pairs, options)
 
 
 def _lemma_and_number(row: TableRow) -> tuple[str, str]:
@@ -236,8 +237,8 @@ def parse_cosimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> lis
     ``<strong>`` marks the words in both contexts, in any order; ``word1_context1`` etc. are the forms that occur. The
     marks are removed. The id is the number of the row, from 1.
 
-    ``released``: the text is split into words and runs of punctuation, which are joined by spaces; of those inside a
-    mark, the target is the first.
+    Under the protocol ``released`` the text is split into words and runs of punctuation, which are joined by spaces; of
+    those inside a mark, the target is the first.
     """
     is_released = options.get("protocol") == RELEASED
     changes = []
@@ -269,9 +270,10 @@ def _cosimlex_context(row: TableRow, number: str, is_released: bool) -> RatedCon
 
 
 def _targets_as_released(text: str, spans: Sequence[tuple[int, int]]) -> list[TextInput]:
-    """Return each target in the text as the released code (``test_cosimlex``) rebuilds it: of tokens joined by spaces.
+    """Return the text once for each target, rebuilt of tokens as in the released code (``test_cosimlex``).
 
-    A target of several tokens is cut to the first, and a target at the start has a space before it, as there.
+    As there, spaces join the tokens, the span of a target of several tokens covers only the first, and a target at the
+    start has a space before it.
     """
     # Brackets mark the targets while the text is tokenised, so the text's own brackets are removed first.
     bracketed = ""
@@ -287,7 +289,8 @@ def _targets_as_released(text: str, spans: Sequence[tuple[int, int]]) -> list[Te
     for index, token in enumerate(tokens):
         if token != "[":
             continue
-        before = _unbracketed(" ".join(tokens[: index + 1])).strip()
+        # All other brackets are removed.
+        before = _unbracketed(" ".join(tokens[:index])).strip()
         target = tokens[index + 1]
         after = _unbracketed(" ".join(tokens[index + 2 :])).strip()
         start = len(before) + 1
@@ -296,8 +299,8 @@ def _targets_as_released(text: str, spans: Sequence[tuple[int, int]]) -> list[Te
     return targets
 
 
-def _under_protocol(pairs: list[_Pair], options: Mapping[str, Any]) -> list[_Pair]:
-    """Return the pairs as the protocol reads them: under ``released`` without square brackets."""
+def _apply_protocol(pairs: list[_Pair], options: Mapping[str, Any]) -> list[_Pair]:
+    """Return the pairs; under the protocol ``released`` without the square brackets of their texts."""
     if options.get("protocol") != RELEASED:
         return pairs
     return [

@@ -70,7 +70,7 @@ def parse_biosyn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
 
 
 def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Linking]:
-    """Read the folds of AskAPatient, in Windows-1252: id, medical term, and the patient's words.
+    """Read AskAPatient, in Windows-1252: id, medical term, and the patient's words; each fold is a ``Linking``.
 
     The dictionary of a fold consists of the labels (id and term) of its own three files,
     ``AskAPatient.fold-<n>.<train|validation|test>.txt``. A mention's id is ``<fold>/<line>``.
@@ -82,7 +82,7 @@ def parse_askapatient(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
     linkings = []
     for fold in sorted(folds, key=int):
         rows = {part: columns.read(folds[fold][part]) for part in required}
-        dictionary: dict[_NameWithIds, None] = {}
+        dictionary: dict[_NameWithIds, None] = {}  # an ordered set
         for part in required:
             for row in rows[part]:
                 name = row.text("term").lower()
@@ -147,7 +147,7 @@ def parse_rescnn(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[
                 )
             if part == "test":
                 mentions.append(mention)
-            # A composite mention, of several parts or ids, is not a name.
+            # Mentions of train and dev are names, except composite ones, of several parts or ids.
             elif len(mention.gold) == len(mention.parts) == 1:
                 dictionary[name, mention.gold] = None
     return [_linking(mentions, dictionary, mentions_path)]

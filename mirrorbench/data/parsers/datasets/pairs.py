@@ -34,6 +34,7 @@ def parse_sts(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pai
     """
     width = whole_number(options, "columns", 2, least=2)
     columns = Columns(("left", "right"), widths=(width,))
+    # ``input`` or ``gs`` (gold standard), and the subset.
     pattern = r".+\.(?P<part>input|gs)\.(?P<group>.+)\.txt"
     subsets = by_name(files, pattern, "STS.input.X.txt or STS.gs.X.txt", ("input", "gs"))
     pairs = []
@@ -78,6 +79,7 @@ def parse_sick(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pa
     split = options.get("semeval_set")
     pairs = []
     for row in columns.read_all(files):
+        # Only ``SICK.txt`` has this column.
         if "SemEval_set" in row.values:
             if split not in list(splits.values()):
                 raise DataFormatError(
@@ -190,9 +192,9 @@ _WordPairs = dict[str, tuple[str, str, float]]
 def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Pair]:
     """Parse the official tables ``translation.csv`` and ``scores.csv``, with one row per pair in the same order.
 
-    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of ``translation.csv``, the mean score is in
-    the column ``XXX`` of ``scores.csv`` (as in Mirror-BERT's released code). The option ``languages`` lists one or two
-    codes. The id is the row number, followed by the direction for cross-lingual pairs.
+    The words of language XXX are in the columns ``XXX 1`` and ``XXX 2`` of ``translation.csv``; the mean score is in
+    the column ``XXX`` of ``scores.csv`` (as in Mirror-BERT's released code). The option ``languages`` lists one code,
+    or two for cross-lingual pairs. The id is the row number, followed by the direction of cross-lingual pairs.
     """
     paths = {PurePosixPath(name).name: path for name, path in files.items()}
     missing = {"translation.csv", "scores.csv"} - paths.keys()
@@ -212,6 +214,7 @@ def parse_multisimlex(files: Mapping[str, Path], options: Mapping[str, Any]) -> 
         for row, score_row in zip(word_rows, score_rows, strict=True):
             left = _single_spaced(row.text(f"{code} 1"))
             right = _single_spaced(row.text(f"{code} 2"))
+            # The header is line 1.
             table[str(row.line - 1)] = left, right, score_row.number(code, _SIMLEX_SCALE)
         tables.append(table)
     return _pairs(tables)
@@ -298,12 +301,12 @@ def _forms(text: str) -> set[str]:
 
 def _split_into_forms(text: str, n: int, forms: set[str]) -> list[str] | None:
     """Split a text into ``n`` of the forms; return ``None`` if that is impossible or ambiguous."""
-    # The word "null" (``parse_multisimlex_concepticon``).
+    # An empty form is the word "null", which the edition has as a missing value: the text is then empty, too.
     if forms == {""}:
         return ["null"] if n == 1 and not text else None
     tokens = text.split()
     lengths = {len(form.split()) for form in forms}
-    # splits[end]: ways to split the first `end` tokens into the number of words taken so far. Two show an ambiguity, so
+    # splits[end]: ways to split the first `end` tokens into as many words as rounds are done. Two show an ambiguity, so
     # no more are kept.
     splits: dict[int, list[tuple[str, ...]]] = {0: [()]}
     for _ in range(n):

@@ -33,11 +33,12 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     them: the ``first`` ("one context example per label", MirrorWiC, section 4), one at ``random`` (by the option
     ``seed``), or ``all``. A gold key unknown to WordNet is an error (then it is not WordNet 3.0).
 
-    Under the protocol ``released`` contexts are as in the authors' code (``test_wsd``): all examples represent a sense,
-    and words are looked up as nouns, so that "ran" and "run" are two words; otherwise by their part of speech.
+    The word is sought in an example by its part of speech. Under the protocol ``released`` contexts are as in the
+    authors' code (``test_wsd``): all examples represent a sense, and the word is sought as a noun, so that "ran" and
+    "run" are two words.
     """
     data = _file_ending_in(_DATA, files)
-    gold = _file_ending_in(_GOLD, files)
+    gold = _file_ending_in(_GOLD, files)  # paths, ``None`` if there is none
     if data is None or gold is None:
         raise DataFormatError(f"Parser 'wsd': no file *{_GOLD if data else _DATA}.")
     wordnet = WordNet(files)
@@ -49,13 +50,14 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
     # The released contexts of a sense depend on the form of the word in the sentence.
     depends_on_form = options.get("protocol") == RELEASED and options.get("of_target")
     for instance_id, lemma, pos, target in _instances(data):
-        # The candidates, and the contexts of those that are new.
+        # The candidates, and names for their contexts: the sense keys, or key and form.
         senses = senses_of(lemma, pos)
         sense_keys = tuple(sense.key for sense in senses)
         form = target.text[slice(*target.spans[0])] if depends_on_form else ""
         context_names = sense_keys
         if form:
             context_names = tuple(f"{key} {form}" for key in sense_keys)
+        # Make the contexts that no earlier instance had.
         for name, sense in zip(context_names, senses, strict=True):
             if name not in contexts:
                 contexts[name] = contexts_of(sense, lemma, pos, form)
@@ -79,7 +81,7 @@ def parse_wsd(files: Mapping[str, Path], options: Mapping[str, Any]) -> list[Dis
                 candidates=sense_keys,
                 gold=gold_keys,
                 corpus=instance_id.partition(".")[0],
-                contexts=context_names if form else (),
+                contexts=context_names if form else (),  # empty: named by the sense keys
             )
         )
     if not occurrences:
@@ -120,7 +122,7 @@ class _Instance(NamedTuple):
 
 
 def _instances(path: Path) -> Iterator[_Instance]:
-    """Yield the instances of a data file."""
+    """Yield the words to disambiguate of a data file, in file order, each in its sentence."""
     try:
         root = ElementTree.parse(path).getroot()
     except (ElementTree.ParseError, ValueError, LookupError) as error:
@@ -154,11 +156,14 @@ def _instances(path: Path) -> Iterator[_Instance]:
 def _context_maker(
     wordnet: WordNet, options: Mapping[str, Any]
 ) -> Callable[[Sense, str, str, str], SenseContexts]:
-    """Return the function that makes the contexts of a sense, given also an occurrence's lemma, part of speech and form."""
+    """Return the function that makes the contexts of a sense, given an occurrence's lemma, part of speech and form.
+
+    The released contexts depend on the form, all others on lemma and part of speech.
+    """
     if options.get("protocol") == RELEASED:
         released = _released_contexts if options.get("of_target") else _released_texts
         return lambda sense, lemma, pos, form: released(sense, form, wordnet)
-    choice, seed = example_choice(options)
+    choice, seed = example_choice(options)  # "first", "random" or "all" examples
 
     def contexts(sense: Sense, lemma: str, pos: str, form: str) -> SenseContexts:
         examples = []
