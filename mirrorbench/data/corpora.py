@@ -141,7 +141,7 @@ def read_corpus(
     """
     name = corpus_name(corpus)
     # Only names can be joined.
-    names = _parts(name, cards) if isinstance(corpus, str) else [name]
+    names = _joined_names(name, cards) if isinstance(corpus, str) else [name]
     # A single corpus.
     if len(names) == 1:
         source, lines = _source_and_lines(corpus, store, cards, strip, note)
@@ -155,7 +155,8 @@ def read_corpus(
         raise UsageError(
             f"The corpus {name} joins {len(names)} corpora; {size} strings cannot be shared among them."
         )
-    # Shares differ by at most one string, and their sum is ``size``. If it is 0, so is each share: all strings.
+    # Part i gets the share bounds[i + 1] - bounds[i]. Shares differ by at most one string, and their sum is ``size``.
+    # If ``size`` is 0, so is each share: all strings.
     bounds = [size * index // len(names) for index in range(len(names) + 1)]
     parts = []
     for part_name, (start, end) in zip(names, pairwise(bounds), strict=True):
@@ -197,7 +198,10 @@ def _make_corpus(
     size: int = 0,
     sample: int = 0,
 ) -> Corpus:
-    """Return the first ``size`` strings (0: all) as a corpus, or a random draw if ``sample`` is not 0."""
+    """Return the first ``size`` strings (0: all) as a corpus, or a random draw if ``sample`` is not 0.
+
+    Lines and duplicates are counted in all ``lines``, and duplicates also if they are kept.
+    """
     distinct = dict.fromkeys(lines)
     texts = tuple(distinct) if deduplicate else tuple(lines)
     if size > len(texts):
@@ -206,6 +210,7 @@ def _make_corpus(
             f"The corpus {name} has {len(texts)} {counted}, fewer than the {size} requested."
         )
     if sample:
+        # Without a size, a draw has as many strings as the papers' corpora.
         texts = _draw(name, texts, size or SIZE, sample)
     elif size:
         texts = texts[:size]
@@ -237,11 +242,11 @@ def check_corpus(name: str | GeneratedCorpus, corpora: Registry[Any]) -> None:
     if isinstance(name, GeneratedCorpus):
         return
     registered_corpora = corpora.by_name()
-    for part in _parts(name, registered_corpora):
-        _find(part, registered_corpora)
+    for part in _joined_names(name, registered_corpora):
+        _corpus_or_file(part, registered_corpora)
 
 
-def _parts(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
+def _joined_names(name: str, cards: Mapping[str, Card | GeneratedCorpus]) -> list[str]:
     """Return the names that are joined by ``+``, or the name itself if it is that of a corpus or a file."""
     parts = name.split("+")
     if name in cards or not all(parts):
@@ -263,17 +268,18 @@ class _File(NamedTuple):
     columns: tuple[str, ...] = ()
 
 
-def _find(
+def _corpus_or_file(
     corpus: str | Path | GeneratedCorpus, cards: Mapping[str, Card | GeneratedCorpus]
 ) -> Card | GeneratedCorpus | _File:
     """Return the corpus or file that a single name refers to, i.e. one that is not joined by ``+``.
 
-    A name that refers to none, to a folder, or to a hub data set without a column is a ``UsageError``.
+    A known corpus comes first, then a hub id, then a file. A name that refers to none of them, to a folder, or to a hub
+    data set without a column is a ``UsageError``.
     """
     if isinstance(corpus, GeneratedCorpus):
         return corpus
     name = str(corpus)
-    # A path, and a name that only a task has, can only be a file.
+    # Only a string can be a name or a hub id. If it is the name of a task, it can still be that of a file.
     if isinstance(corpus, str):
         card = cards.get(name)
         if card is not None and _is_corpus(card):
@@ -286,12 +292,13 @@ def _find(
                     f"Write {name}#COLUMN, e.g. {name}#text",
                 )
             return hub_corpus
+    # Last, a file.
     path, _ = _path_and_columns(name)
     if os.path.isdir(path):
         raise UsageError(
             f"The corpus {name!r} is a folder.", "Name a text file with one string per line."
         )
-    file = _file(name)
+    file = _existing_file(name)
     if file is None:
         names = [card.name for card in cards.values() if _is_corpus(card)]
         raise unknown_name("corpus or file", name, names, "mirrorbench list corpora")
@@ -311,10 +318,10 @@ def _path_and_columns(name: str) -> tuple[Path, str]:
     return Path(file).expanduser(), columns
 
 
-def _file(name: str) -> _File | None:
+def _existing_file(name: str) -> _File | None:
     """Return the user's file that a name refers to; ``None`` if there is none."""
     path, columns = _path_and_columns(name)
-    # Unlike Path.is_file, this accepts a name that is too long for the file system.
+    # Unlike Path.is_file, this does not raise for a name that is too long for the file system.
     if not os.path.isfile(path):
         return None
     return _File(path, tuple(split_names([columns])))
@@ -328,8 +335,9 @@ def _source_and_lines(
     note: Callable[[str], None],
 ) -> tuple[str, list[str]]:
     """Return the source of a single corpus, and its non-blank strings."""
-    origin = _find(corpus, cards)
+    origin = _corpus_or_file(corpus, cards)
     if isinstance(origin, _File):
+        # ``read_strings`` numbers the lines, leaves out blank ones, and strips them if ``strip``.
         lines = read_strings(str(origin.path), origin.columns, strip, note)
         return str(origin.path), [text for _, text in lines]
     if isinstance(origin, GeneratedCorpus):
@@ -357,10 +365,10 @@ def naming_lines(corpus: Corpus, cards: Mapping[str, Card | GeneratedCorpus]) ->
         # Not a file; the caller that read a user's own texts knows their lines.
         if corpus.source == GENERATED:
             raise
-        for part in _parts(corpus.name, cards):
+        for part in _joined_names(corpus.name, cards):
             if part in cards:
                 continue
-            file = _file(part)
+            file = _existing_file(part)
             line = _line_of(error.text, file) if file else 0
             if line:
                 raise error.at(f"{printable(part)}, line {line}") from error
@@ -486,11 +494,12 @@ def find_contamination(
 
 
 def shared_codes(shared: Mapping[str, Sequence[str]], ids: Sequence[str]) -> NDArray[np.int32]:
-    """Number the texts that items share; return those of each item, shape (n, most codes of an item), padded with -1.
+    """Number the texts that several items share; return each item's numbers, sorted: a row per item, padded with -1.
+
+    A text of one item gets no number, and neither does a text of all items: every score is conditional on it.
 
     Args:
-        shared: by id the texts of an item, and anything else that other items may share with it. A text that all items
-            have gets no code: every score is conditional on it.
+        shared: by id the texts of an item, and anything else that other items may share with it.
         ids: the n items.
     """
     import numpy as np

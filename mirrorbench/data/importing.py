@@ -119,7 +119,7 @@ class _Importer:
         # Messages by the display name of the candidate.
         self._refusals: dict[str, str] = {}
 
-        # What recognises a file (``_index``).
+        # By what files are recognised; ``_index`` fills these.
         self._sizes: set[int] = set()
         self._archive_checksums: set[str] = set()
         self._by_sha256: dict[str, list[tuple[Card, DataFile]]] = {}
@@ -210,28 +210,36 @@ class _Importer:
         self.imported.add((card.folder, file.path))
 
     def adopt_candidates(self, card: Card) -> None:
-        """Adopt, for each file of a card without a published checksum, the first candidate that its parser reads."""
+        """Copy to the store, for each missing file with unpublished checksum, the first candidate that can be parsed.
+
+        Files for which no candidate can be parsed are then tried together.
+        """
         stored = self._store.present(card)
         undecided: dict[DataFile, list[_Candidate]] = {}
         for file in card.files:
             candidates = list(self._candidates.get((card.folder, file.path), {}).values())
             if not candidates or self._store.state(card, file) != "missing":
                 continue
-            if not any(self._adopt(card, stored, {file: candidate}) for candidate in candidates):
+            for candidate in candidates:
+                if self._try_to_adopt(card, stored, {file: candidate}):
+                    break
+            else:
                 undecided[file] = candidates
 
-        # Some files are parsed only together, such as labels and items: try the candidates of one folder together.
+        # Some files can be parsed only together, such as labels and items: try a candidate of each undecided file, of
+        # the same folder if it has one. The first folder whose candidates can be parsed decides all of them.
         folders: dict[Path, None] = {}
         for candidates in undecided.values():
             folders.update(dict.fromkeys(candidate.path.parent for candidate in candidates))
         for folder in folders:
             chosen = {
-                file: _candidate_in(folder, candidates) for file, candidates in undecided.items()
+                file: _first_preferring(folder, candidates)
+                for file, candidates in undecided.items()
             }
-            if self._adopt(card, stored, chosen):
+            if self._try_to_adopt(card, stored, chosen):
                 break
 
-    def _adopt(
+    def _try_to_adopt(
         self, card: Card, stored: dict[str, Path], files: dict[DataFile, _Candidate]
     ) -> bool:
         """Copy files to the store if the card's parser reads them together with the ``stored`` ones; return whether.
@@ -241,7 +249,7 @@ class _Importer:
         paths = stored | {file.path: candidate.path for file, candidate in files.items()}
         try:
             n_items = self._store.count_items(card, paths)
-            # 0: the number of items is not published.
+            # 0 in the list: the number of items of a file is not published, so their sum is not known.
             published_rows = [file.rows for file in card.files if file.path in paths]
             if all(published_rows) and n_items != sum(published_rows):
                 raise DataFormatError(f"{n_items} items, not the published {sum(published_rows)}")
@@ -254,13 +262,14 @@ class _Importer:
                 self._refusals[name] = f"{name}: not taken as {file.path} of {card.name}: {reason}"
             return False
         for file, candidate in files.items():
+            # It may have been refused alone, or as another file.
             self._refusals.pop(candidate.display_name, None)
             self._copy(card, file, candidate)
             stored[file.path] = candidate.path
         return True
 
     def outcome(self, card: Card) -> CardImport:
-        """Return the state of a card in the store."""
+        """Return a card's state in the store, and which files were imported or are missing, altered, unverified."""
         states = self._store.status(card)
         optional = {file.path for file in card.files if file.optional}
         missing = tuple(
@@ -283,7 +292,7 @@ class _Importer:
         return CardImport(card.name, state, imported, missing, altered, unverified)
 
 
-def _candidate_in(folder: Path, candidates: list[_Candidate]) -> _Candidate:
+def _first_preferring(folder: Path, candidates: list[_Candidate]) -> _Candidate:
     """Return the first candidate in a folder, or the first of all if the folder has none."""
     for candidate in candidates:
         if candidate.path.parent == folder:

@@ -113,7 +113,10 @@ class Fetcher:
         return None, failures
 
     def _get(self, source: Source, file: DataFile) -> Path:
-        """Return the path of a file of the package or beside its card, or of a temporary copy from another source."""
+        """Return the path of a file of the package or beside its card, or of a temporary copy from another source.
+
+        The next call may overwrite the copy.
+        """
         if isinstance(source, PackageSource | BesideSource):
             if not source.location.is_file():
                 raise DataUnavailableError("the file is not there")
@@ -135,7 +138,10 @@ class Fetcher:
         return self._download(source.describe(), file.sha256, limit)
 
     def _download(self, url: str, sha256: str, limit: int) -> Path:
-        """Return the path of a downloaded file; a wrong checksum (if one is given) is a ``DataUnavailableError``."""
+        """Download a file of at most ``limit`` bytes and return its path; an empty ``sha256`` is not checked.
+
+        A host that cannot be reached, or a wrong checksum, is a ``DataUnavailableError``.
+        """
         host = urlsplit(url).netloc
         if host in self.unreachable:
             raise DataUnavailableError(f"not asked again: {host} cannot be reached")
@@ -143,18 +149,19 @@ class Fetcher:
         import requests
 
         pooch.get_logger().setLevel("ERROR")  # its messages on stderr would break progress displays
-        downloader = pooch.HTTPDownloader(
+        http_downloader = pooch.HTTPDownloader(
             chunk_size=1 << 16, timeout=DOWNLOAD_TIMEOUT, headers=_HEADERS
         )
 
-        def download(url: str, output_file: str, downloads: Any) -> None:
+        def download_limited(url: str, output_file: str, registry: Any) -> None:
             with open(output_file, "wb") as sink:
-                downloader(url, _LimitedWriter(sink, limit), downloads)
+                http_downloader(url, _LimitedWriter(sink, limit), registry)
 
         # pooch writes the file under this name into its folder.
         name = hashlib.sha256(url.encode()).hexdigest()
+        # ``None``: not checked.
         checksum = f"sha256:{sha256}" if sha256 else None
-        downloads = pooch.create(
+        registry = pooch.create(
             self._folder,
             base_url="",
             registry={name: checksum},
@@ -162,7 +169,7 @@ class Fetcher:
             retry_if_failed=1,
         )
         try:
-            return Path(downloads.fetch(name, downloader=download))
+            return Path(registry.fetch(name, downloader=download_limited))
         except (requests.ConnectionError, requests.Timeout) as error:
             self.unreachable[host] = None
             raise DataUnavailableError(

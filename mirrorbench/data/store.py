@@ -96,17 +96,19 @@ class DataStore:
             DataUnavailableError: the data are missing and cannot be fetched.
             DataIntegrityError: a file is truncated or altered.
         """
-        data = self._resolved_data(card)
+        data = self._remembered_data(card)
         if data is not None:
             return data
         originals = card.files_of(card.split)
-        if not self._is_complete(card, originals) and not self._uses_copy(card):
+        if not self._is_complete(card, originals) and not self._has_only_copy(card):
             self.fetch(card, card.split)
 
+        # Asked again, because the fetch may have brought the copy instead of the originals.
+        has_only_copy = self._has_only_copy(card)
         files = originals
         parser = card.parser
         options = dict(card.options)
-        if card.converted and self._uses_copy(card):
+        if card.converted and has_only_copy:
             _logger.warning(
                 "%s: scored on a converted copy (%s), not the originals.",
                 card.name,
@@ -115,7 +117,7 @@ class DataStore:
             files = (card.converted.file,)
             parser = "table"
             options = card.converted.options
-        paths = self._collect(card, files)
+        paths = self._fetch_missing(card, files)
         data = ResolvedData(paths, parser, options, self.checksums(card))
         self._resolved[card.name] = card, data
         return data
@@ -150,10 +152,10 @@ class DataStore:
         A file without a published checksum has ``unverified:`` and the checksum of its first fetch, or only
         ``unverified`` before that fetch. Therefore take the identity of a result after ``resolve``.
         """
-        data = self._resolved_data(card)
+        data = self._remembered_data(card)
         if data is not None:
             return dict(data.checksums)
-        if card.converted and self._uses_copy(card):
+        if card.converted and self._has_only_copy(card):
             return {card.converted.identity: self._unverified_identity(card, card.converted.file)}
         files = self._without_missing_optional(card, card.files_of(card.split))
         return {file.path: file.sha256 or self._unverified_identity(card, file) for file in files}
@@ -174,13 +176,14 @@ class DataStore:
                 if self.state(card, file) == "altered":
                     self.set_aside(card, file)
         try:
-            return self._collect(card, files)
+            return self._fetch_missing(card, files)
         except DataUnavailableError as error:
             if card.converted is None or self.offline:
                 raise
             try:
-                return self._collect(card, (card.converted.file,))
+                return self._fetch_missing(card, (card.converted.file,))
             except DataUnavailableError as copy_error:
+                # Report both failures, with the hosts of both as one lack.
                 message = f"{error.message}\nThe converted copy is not available either:\n{copy_error.message}"
                 lacks = (*error.lacks, *copy_error.lacks)
                 hosts = dict.fromkeys(host for lack in lacks for host in lack.hosts)
@@ -216,6 +219,7 @@ class DataStore:
         stat = path.stat()
         if file.size is not None and stat.st_size != file.size:
             return "altered"
+        # Hash a new or changed file, and record it if it is intact.
         record = self._records_of(card).get(file.path)
         if record is None or (record.size, record.mtime_ns) != (stat.st_size, stat.st_mtime_ns):
             sha256 = sha256_of(path)
@@ -226,6 +230,7 @@ class DataStore:
             source = record.source if record else ""
             record = FileRecord(stat.st_size, stat.st_mtime_ns, sha256, source)
             self._save_record(card, file, record)
+        # An unchanged file may have been recorded when its card published another checksum, or none.
         if file.sha256 and file.sha256 != record.sha256:
             return "altered"
         return "present"
@@ -260,8 +265,8 @@ class DataStore:
                     return source.location
         return stored
 
-    def _collect(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
-        """Return the paths of files by name, after fetching the missing ones; an altered file is an error."""
+    def _fetch_missing(self, card: Card, files: tuple[DataFile, ...]) -> dict[str, Path]:
+        """Fetch those of the files that are missing; return the paths of all by name. An altered file is an error."""
         missing = []
         for file in files:
             state = self.state(card, file)
@@ -275,7 +280,7 @@ class DataStore:
         return {file.path: self._location(card, file) for file in present}
 
     def _fetch(self, card: Card, files: list[DataFile]) -> None:
-        """Fetch files into the store, and check by the parser what has no published checksum.
+        """Fetch files into the store, and parse those without a published checksum to check them.
 
         An optional file that no source has is remembered as not found; a required one is a ``DataUnavailableError``.
         """
@@ -286,7 +291,7 @@ class DataStore:
             if required:
                 raise unavailable(card, required)
             return
-        sources_to_check: dict[Path, str] = {}
+        sources_to_check: dict[Path, str] = {}  # by the file to check
         with fetching(self.root) as fetcher:
             for index, file in enumerate(files):
                 target = self.root / card.folder / file.path
@@ -336,15 +341,16 @@ class DataStore:
         """Return whether no required file is missing."""
         return all(self.state(card, file) != "missing" for file in files if not file.optional)
 
-    def _uses_copy(self, card: Card) -> bool:
-        """Return whether the converted copy is used: it is present, and the originals are not complete."""
+    def _has_only_copy(self, card: Card) -> bool:
+        """Return whether the converted copy is present, and the originals are not complete."""
         if card.converted is None or self._is_complete(card, card.files_of(card.split)):
             return False
         return self._is_complete(card, (card.converted.file,))
 
     def _altered_error(self, card: Card, file: DataFile) -> DataIntegrityError:
-        """Return the error for a file whose size or checksum is not that of the card."""
+        """Return the error for a file whose size or checksum is not the published one, or that of its first fetch."""
         path = self._location(card, file)
+        # Without a published checksum, that of the first fetch is expected.
         recorded_sha256 = self._unverified_identity(card, file).removeprefix(f"{UNVERIFIED}:")
         expected = f"sha256 {file.sha256 or recorded_sha256}"
         if file.size is not None:
@@ -366,7 +372,7 @@ class DataStore:
         record = self._records_of(card).get(file.path)
         return f"{UNVERIFIED}:{record.sha256}" if record else UNVERIFIED
 
-    def _resolved_data(self, card: Card) -> ResolvedData | None:
+    def _remembered_data(self, card: Card) -> ResolvedData | None:
         """Return what ``resolve`` returned for an equal card before; ``None`` if nothing is remembered."""
         if card.name in self._resolved:
             resolved_card, data = self._resolved[card.name]
