@@ -43,7 +43,7 @@ def _utf16_lines(stream: IO[bytes], path: Path) -> Iterator[str]:
     remaining_bytes = byte_limit(path)
     try:
         text = TextIOWrapper(stream, "utf-16", newline="\n")
-        # A character has two bytes or more: this bounds the memory of a line, and a longer one exceeds the limit below.
+        # A character has two bytes or more, so a longer line of a compressed file exceeds the limit below.
         while line := text.readline(MAX_UNPACKED // 2):
             number += 1
             remaining_bytes -= 2 * len(line)
