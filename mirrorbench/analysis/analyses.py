@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.analysis import ANALYSES, STUDY_OPTIONS, figures, geometry, scores
 from mirrorbench.analysis.layers import (
@@ -47,16 +48,21 @@ from mirrorbench.tasks.base import Vectors, score_task
 
 
 def isotropy(study: Study, texts: str, limit: int) -> Analysis:
-    """Measure the isotropy of each encoder's vectors."""
-    inputs, source = study.texts(texts)
-    (sample,) = draw_samples(len(inputs), limit, 1, study.seed)
-    inputs = [inputs[row] for row in sample]
+    """Measure the isotropy of each encoder's vectors of texts; return a row for each encoder.
+
+    ``texts`` is a corpus or a file; empty for the texts of the task. At most ``limit`` texts are drawn; 0 for all.
+    """
+    all_inputs, source = study.texts(texts)
+    (sample,) = draw_samples(len(all_inputs), limit, 1, study.seed)
+    inputs = [all_inputs[row] for row in sample]
 
     def measure(cell: Cell, encoder: Encoder) -> dict[str, Any]:
-        vectors = study.encode(cell, encoder, inputs)[0]
+        # One array, since the cell has one pooling.
+        (vectors,) = study.encode(cell, encoder, inputs)
         return geometry.measure_isotropy(vectors)
 
     rows = []
+    # What the papers' tables may show of each encoder.
     values = {}
     for label, measures in study.measure_each(measure).items():
         rows.append({"encoder": label, **measures})
@@ -79,7 +85,10 @@ class _LayerMeasures:
 
 
 def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
-    """Measure the task score and the geometry of each layer."""
+    """Measure the task score and the geometry of each layer; return a row for each encoder and layer.
+
+    The geometry is that of the words of ``samples`` random samples of ``limit`` sentences; ``limit`` 0 for all.
+    """
     for cell in study.plan.cells:
         if cell.model.posts:
             raise UsageError(
@@ -96,13 +105,14 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
     sentences = [sentences[row] for row in sampled]
     sentence_samples = [np.searchsorted(sampled, sample) for sample in sentence_samples]
 
-    measures = study.measure_each(partial(_measure_layers, study, sentences, sentence_samples))
+    measure = partial(_measure_layers, study, sentences, sentence_samples)
+    measures_by_label = study.measure_each(measure)
     rows = []
+    # What the papers' tables may show of each encoder: the means over its last layers.
     values = {}
-    for label, encoder_measures in measures.items():
-        rows += [{"encoder": label, **layer} for layer in encoder_measures.rows]
-        means = top_layer_means(encoder_measures.rows)
-        values[label] = {"n": encoder_measures.n_words, **means}
+    for label, measures in measures_by_label.items():
+        rows += [{"encoder": label, **layer} for layer in measures.rows]
+        values[label] = {"n": measures.n_words, **top_layer_means(measures.rows)}
 
     task = study.plugins.tasks[study.task]
     # Every word of a sentence has the text of the sentence.
@@ -111,11 +121,11 @@ def layers(study: Study, texts: str, limit: int, samples: int) -> Analysis:
         "metric": task.main_metric,
         "texts": describe_inputs(source, encoded_texts),
         "samples": [len(sample) for sample in sentence_samples],
-        "words": {label: measured.n_words for label, measured in measures.items()},
+        "words": {label: measures.n_words for label, measures in measures_by_label.items()},
     }
     draw = partial(
         figures.layers_figure,
-        {label: measured.rows for label, measured in measures.items()},
+        {label: measures.rows for label, measures in measures_by_label.items()},
         f"{task.title}: {task.main_metric.replace('_', ' ')}",
     )
     source_title = "the task" if source == study.task else Path(source).name
@@ -130,12 +140,18 @@ def _measure_layers(
     cell: Cell,
     encoder: Encoder,
 ) -> _LayerMeasures:
-    """Measure every layer of an encoder; each text is encoded once for all layers."""
+    """Return each layer's score on the task and geometry of the sentences' words; a text is encoded once for all.
+
+    Raises:
+        UsageError: the layers cannot be read, or all sentences are too long for the encoder.
+    """
+    # Only backbones have a pooling and layers.
     if cell.pooling is None or not isinstance(encoder, PoolingEncoder):
         raise UsageError(
             f"{cell.spec} is an encoder system, whose layers cannot be read",
             "Name a backbone, such as tiny, bert or ./my-model.",
         )
+    # A backbone with a model for each language of the task is no single transformer.
     if not isinstance(encoder, TransformerEncoder):
         raise UsageError(
             f"{cell.spec} stands for several models here", "Name a task in one language."
@@ -146,12 +162,13 @@ def _measure_layers(
 
     sums = LayerSums(sentences, study.seed)
     study.reporter.stage("encoding", str(cell.spec), len(sentences), "sentences")
+    # The vector of a word is the mean of its tokens in a layer.
     word_poolings = [replace(pooling, mode="target") for pooling in poolings]
     words_by_sentence = [sentence.words for sentence in sentences]
     encoded = encode_words(encoder, words_by_sentence, word_poolings, study.reporter.advance)
     for index, vectors in encoded:
         sums.add(index, vectors)
-    # Sentences that are too long for the encoder were left out.
+    # Sentences that are too long for the encoder are left out, here all of them.
     if not sums.n_words:
         raise UsageError(
             f"{cell.spec} reads {cell.pooling.max_length} tokens, and all sentences are longer",
@@ -176,6 +193,10 @@ def _score_layers(
     return main_scores
 
 
+_DEFAULT_WORD = "spring"
+"""The word of a projection that names neither a word nor a file."""
+
+
 def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExamples:
     """Return the contexts of a word of the task, or those in a file; by default the package's contexts of *spring*."""
     if word and texts:
@@ -186,41 +207,38 @@ def sense_examples(study: Study, word: str, texts: str) -> geometry.SenseExample
     if texts:
         return geometry.read_examples(texts)
     if not word:
-        return geometry.bundled_examples("spring")
+        return geometry.bundled_examples(_DEFAULT_WORD)
     senses = study.plugins.tasks[study.task].senses(study.items, word)
     return geometry.task_examples(word, senses, study.task)
 
 
 def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
-    """Project the contexts of a word to two dimensions, by sense."""
+    """Project each encoder's vectors of a word's contexts to two dimensions; return a row for each context.
+
+    The shorter table has a row for each encoder: how well its vectors, before projection, separate the senses.
+    """
     examples = sense_examples(study, word, texts)
 
     def encode(cell: Cell, encoder: Encoder) -> Array:
-        return study.encode(cell, encoder, examples.inputs)[0]
+        # One array, since the cell has one pooling.
+        (vectors,) = study.encode(cell, encoder, examples.inputs)
+        return vectors
 
-    vectors = study.measure_each(encode)
+    vectors_by_label = study.measure_each(encode)
     points = {
-        label: geometry.project(array, method, study.seed) for label, array in vectors.items()
+        label: geometry.project(vectors, method, study.seed)
+        for label, vectors in vectors_by_label.items()
     }
-    # A row for each encoder and context, with its place in the figure.
-    show_texts = not without_texts()
-    rows: list[dict[str, Any]] = []
-    for label, plane in points.items():
-        contexts = zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
-        for sense, item, (x, y) in contexts:
-            row = {"encoder": label, "sense": sense}
-            if show_texts:
-                row["text"] = with_bracketed_targets(item)
-            rows.append({**row, "x": x, "y": y})
+    rows = _context_rows(points, examples)
 
-    # A row for each encoder: how well its vectors, before projection, separate the senses.
     n_contexts = len(examples.senses)
     n_senses = len(set(examples.senses))
     silhouettes = {}
     table = []
+    # What the papers' tables may show of each encoder.
     values = {}
-    for label, array in vectors.items():
-        silhouette = geometry.silhouette(array, examples.senses)
+    for label, vectors in vectors_by_label.items():
+        silhouette = geometry.silhouette(vectors, examples.senses)
         silhouettes[label] = silhouette
         table.append(
             {
@@ -232,8 +250,10 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
         )
         values[label] = {"n": n_contexts, "silhouette": silhouette}
     document = {"method": method, "source": examples.source, "encodings": table}
-    draw = partial(figures.projection_figure, points, examples.senses, method == "pca", silhouettes)
-    subject = Path(texts).stem if texts else word or "spring"
+    # The components of a PCA are axes with a meaning; those of the other methods have none.
+    axis_names = method == "pca"
+    draw = partial(figures.projection_figure, points, examples.senses, axis_names, silhouettes)
+    subject = Path(texts).stem if texts else word or _DEFAULT_WORD
     method_name = "t-SNE" if method == "tsne" else method.upper()
     title = (
         f"{subject}: contexts by sense ({method_name}); silhouettes by cosine, before projection"
@@ -242,10 +262,27 @@ def projection(study: Study, word: str, texts: str, method: str) -> Analysis:
     return Analysis(name, rows, document, draw, table, title=title, values=values)
 
 
+def _context_rows(
+    points: Mapping[str, NDArray[np.float64]], examples: geometry.SenseExamples
+) -> list[dict[str, Any]]:
+    """Return a row for each encoder and context: sense, text (if texts may be shown), and place in the figure."""
+    show_texts = not without_texts()
+    rows: list[dict[str, Any]] = []
+    for label, plane in points.items():
+        contexts = zip(examples.senses, examples.inputs, plane.tolist(), strict=True)
+        for sense, item, (x, y) in contexts:
+            row = {"encoder": label, "sense": sense}
+            if show_texts:
+                row["text"] = with_bracketed_targets(item)
+            rows.append({**row, "x": x, "y": y})
+    return rows
+
+
 def similarity(study: Study) -> Analysis:
-    """Describe the cosines of similar and dissimilar pairs."""
+    """Describe each encoder's cosines in bands of pairs, from dissimilar to similar; return a row for each band."""
     stored = study.predictions()
-    edges = scores.shared_edges([arrays["scores"] for _, arrays in stored.values()])
+    # The histograms of all encoders have the same bins.
+    edges = scores.shared_edges([predictions["scores"] for _, predictions in stored.values()])
     measure = partial(scores.distribution, edges=edges)
     distributions = _measure_predictions(
         study, stored, measure, "bands of pairs", "Take a task of pairs."
@@ -277,7 +314,7 @@ def similarity(study: Study) -> Analysis:
 
 
 def roc(study: Study) -> Analysis:
-    """Compute the ROC curves of a task with binary labels."""
+    """Compute the ROC curves of a task with binary labels: a row for each point, and a table of the areas."""
     hint = "Take a task with binary labels: qnli, wic ..."
     roc_curves = _measure_predictions(
         study, study.predictions(), scores.roc_curve, "ROC curve", hint
@@ -318,20 +355,28 @@ def _measure_predictions(
 
 
 def errors(study: Study, show: int) -> Analysis:
-    """Compare the answers (for graded tasks: ranks) of two encoders; the table has ``show`` changes of each kind."""
-    specs = [str(cell.spec) for cell in study.plan.cells]
-    if len(specs) + len(study.failures) != 2:
+    """Compare the answers (for graded tasks: ranks) of two encoders; return a row for each item that changes.
+
+    Of a graded task, the rows are all items. The shorter table has the ``show`` largest changes for the better, then as
+    many for the worse.
+    """
+    planned = [str(cell.spec) for cell in study.plan.cells]
+    # Before the run, the failures are the encoders that cannot be planned.
+    specs = planned + [str(failure.spec) for failure in study.failures]
+    if len(specs) != 2:
         raise UsageError(
             f"errors compares two encoders, but got {len(specs)}: {', '.join(specs)}",
             "Name two with their methods: -e BACKBONE+base -e BACKBONE+mirror",
         )
     stored = study.predictions()
+    # One of the two failed, so there is nothing to compare it with.
     if len(stored) < 2:
         raise NothingAnalysedError
     first, second = stored.values()
     changes = _compare_answers(study.task, first, second)
-    texts = _texts_by_id(study.items)
     if not without_texts():
+        texts = _texts_by_id(study.items)
+        # The rows of ``better`` and ``worse`` are the same objects, so they get the texts too.
         for row in changes.rows:
             row["texts"] = texts.get(row["id"], "")
     first_result, _ = first
@@ -381,7 +426,7 @@ def _compare_answers(
     gold = first_arrays["gold"]
     before = scores.answers(first_arrays, first_result.metrics.get("threshold"))
     after = scores.answers(second_arrays, second_result.metrics.get("threshold"))
-    # Graded judgements have no answers: compare ranks.
+    # ``answers`` returns None for graded judgements, which have no right answer: compare ranks.
     if before is None or after is None:
         rows = scores.shifted_ranks(ids, gold, first_arrays["scores"], second_arrays["scores"])
         better = [row for row in rows if row["gain"] > 0]
@@ -424,7 +469,10 @@ def with_bracketed_targets(side: object) -> str:
 def curves(
     study: Study, results: Sequence[str | Path], x: str, tasks: Sequence[str], log: bool
 ) -> Analysis:
-    """Draw scores by a tuning hyper-parameter, from the results of a sweep."""
+    """Return scores by a tuning hyper-parameter ``x``, from stored results of a sweep: a row for each curve and x.
+
+    ``results`` are folders; empty for the session's. ``tasks`` empty: all. ``log``: draw x on a logarithmic axis.
+    """
     plugins = study.plugins
     folders = [*map(Path, results)] or [study.folders.results.root]
     series = scores.curves_over(_stored_results(study, folders, tasks), x)
@@ -460,7 +508,7 @@ def curves(
 
 
 def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
-    """Count the words of a task in each frequency bucket, beside the scores after tuning on the bucket."""
+    """Count the words of a task in each frequency bucket; return a row for each, with the scores after tuning on it."""
     task = study.task
     plugins = study.plugins
     inputs = plugins.tasks[task].inputs(study.items)
@@ -486,9 +534,11 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     document = {"task": task, "words": {"outside": share_outside}, "series": series}
     curves_by_label = _curves_by_label(series, plugins)
     for row in rows:
-        # A point of a curve is at the middle rank of its bucket, which every bucket has.
-        middle = scores.middle_rank(row["corpus"]) or 0.0
+        # The points of a curve are at the middle ranks of buckets.
+        middle = scores.middle_rank(row["corpus"])
+        assert middle is not None  # the corpus of a row is a bucket
         for label, curve in curves_by_label.items():
+            # Without results for the bucket, mean and deviation are None.
             point = curve.at(middle)
             row[label] = point["mean"]
             row[f"{label} sd"] = point["sd"]
@@ -499,7 +549,10 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
 def _stored_results(study: Study, folders: Sequence[Path], tasks: Sequence[str]) -> list[Result]:
     """Return the results in folders on some tasks (empty: all) that are of the newest computation.
 
-    The reporter notes how many older ones are left out.
+    The reporter notes which outdated ones are left out, or shown for want of newer ones.
+
+    Raises:
+        UsageError: a folder is missing.
     """
     for folder in folders:
         if not folder.is_dir():
@@ -513,11 +566,12 @@ def _stored_results(study: Study, folders: Sequence[Path], tasks: Sequence[str])
             if not task_names or result.task in task_names:
                 stored.append(result)
     folder_names = " ".join(map(str, folders))
-    results, remarks = newest(
-        without_repeats(stored), f"mirrorbench leaderboard {folder_names} says how"
+    # The leaderboard of the folders names the commands that compute outdated results anew.
+    results, notes = newest(
+        without_repeats(stored), anew=f"mirrorbench leaderboard {folder_names} says how"
     )
-    for remark in remarks:
-        study.reporter.note(remark)
+    for note in notes:
+        study.reporter.note(note)
     return results
 
 
@@ -536,7 +590,7 @@ def _curves_by_label(series: Sequence[Series], plugins: Plugins) -> dict[str, Se
             label += f": {curve.metric.replace('_', ' ')}"
         if several_protocols:
             label += f" [{curve.protocol}]"
-        # Different specs may have the same label.
+        # Different specs may have the same label: the first keeps it.
         if label in curves_by_label:
             label = f"{curve.spec}, {curve.task}"
         curves_by_label[label] = curve

@@ -201,12 +201,12 @@ def similarity_figure(distributions: Mapping[str, dict[str, Any]]) -> Figure:
     title_lines = max(_line_count(title) for title in titles)
     height = 0.45 + rows * (0.95 + _LINE * title_lines)
     figure, axes = _panels(rows, columns, width, height, sharex=True)
+    # The last row may have more panels than encoders: zip leaves them out, and they are hidden.
     for ax, title, distribution in zip(axes, titles, distributions.values(), strict=False):
         _draw_bands(ax, distribution)
         ax.set_title(title, loc="left")
         ax.yaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 5, 10]))
         ax.set_ylim(bottom=0)
-    # The last row may have more panels than encoders.
     for ax in axes[len(distributions) :]:
         ax.set_visible(False)
     # The lowest panel of each column has the numbers of the axis that all panels share.
@@ -276,6 +276,7 @@ def layers_figure(measures: Mapping[str, TableRows], metric: str) -> Figure:
         ax.set_ylabel(_wrapped(title, 1.6))
         lines = []
         for label, rows in measures.items():
+            # Empty for measures without a deviation.
             spread: list[float | None] = []
             if name in spread_columns:
                 spread = [row[spread_columns[name]] for row in rows]
@@ -320,6 +321,7 @@ def projection_figure(
     title_lines = max(_line_count(title) for title in titles)
     height = 0.1 + rows * (panel_width + axis_height + _LINE * title_lines)
     figure, axes = _panels(rows, columns, width, height)
+    # The last row may have more panels than encoders: zip leaves them out, and they are hidden.
     for ax, title, plane in zip(axes, titles, points.values(), strict=False):
         for number, name in enumerate(dict.fromkeys(senses)):
             has_sense = [sense == name for sense in senses]
@@ -398,9 +400,11 @@ def curves_figure(curves: Mapping[str, Series], key: str, log: bool) -> Figure:
         y = [point["mean"] for point in curve.points]
         spread = [point["sd"] for point in curve.points]
         lines.append(_LineData(label, x, y, spread))
+    # Before the lines are drawn: how far they are shifted depends on the scale.
     if log:
         ax.set_xscale("log")
     _draw_lines(ax, lines)
+    # Ticks at the values that have scores, instead of powers of ten.
     if log:
         values = sorted({point["x"] for curve in curves.values() for point in curve.points})
         labels = [f"{value:g}" for value in values]
@@ -424,6 +428,7 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
     positions = np.arange(len(buckets))
     word_counts = [row["words"] for row in buckets]
     bars = ax.bar(positions, word_counts, width=0.8, color="0.82")
+    # No label above a bar of height 0.
     ax.bar_label(bars, [str(n or "") for n in word_counts], fontsize=6, color="0.4")
     ticks = []
     for row in buckets:
@@ -444,7 +449,8 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
         spread = [buckets[index][f"{label} sd"] for index in x]
         drawn_lines.append(_LineData(label, x, y, spread))
     _draw_lines(scores, drawn_lines)
-    # Bars in the lower half and lines in the upper half do not cover each other.
+    # Bars in the lower half and lines in the upper half do not cover each other: the axis of words is more than twice
+    # as high as the highest bar, and the axis of scores begins more than its range below the lowest score.
     ax.set_ylim(0, 2.2 * max([1, *word_counts]))
     lowest, highest = scores.get_ylim()
     scores.set_ylim(lowest - 1.1 * (highest - lowest), highest)
@@ -454,7 +460,16 @@ def frequency_figure(buckets: TableRows, lines: Mapping[str, Series]) -> Figure:
 def errors_figure(
     better: TableRows, worse: TableRows, labels: Sequence[str], graded: bool
 ) -> Figure:
-    """Draw each changed item under both encoders: score minus threshold (MirrorWiC, Table 6), or error of the rank."""
+    """Draw each changed item as a point: its value under the first encoder across, under the second upwards.
+
+    The value is the score minus the threshold (MirrorWiC, Table 6), or for ``graded`` judgements the error of the rank.
+
+    Args:
+        better: the items that the second encoder answers or ranks better.
+        worse: those that it answers or ranks worse.
+        labels: the labels of the two encoders.
+        graded: whether the judgements are graded; otherwise they are binary.
+    """
     figure, (ax,) = _panels(1, 1, COLUMN, COLUMN)
     dots: dict[str, Any]
     if graded:
@@ -555,33 +570,37 @@ def _draw_lines(ax: Axes, lines: Sequence[_LineData]) -> None:
     """
     from matplotlib.transforms import ScaledTranslation
 
-    # Distance between the markers of two successive lines, in points.
-    distance = 0.6 * _least_distance(ax, lines) / len(lines)
-    shifted = distance >= _LEAST_SHIFT
-    distance = min(distance, _LARGEST_SHIFT) if shifted else 0.0
+    # How far each line is shifted from the one before it, in typographic points. All lines together take less than 0.6
+    # of the least distance between two points of a line.
+    shift = 0.6 * _least_distance(ax, lines) / len(lines)
+    is_visible = shift >= _LEAST_SHIFT
+    shift = min(shift, _LARGEST_SHIFT) if is_visible else 0.0
     # Wide enough for the markers of the outermost lines.
-    ax.set_xmargin(0.05 + 0.5 * distance * (len(lines) - 1) / _PLOT_WIDTH)
+    ax.set_xmargin(0.05 + 0.5 * shift * (len(lines) - 1) / _PLOT_WIDTH)
     middle = (len(lines) - 1) / 2
     for number, line in enumerate(lines):
-        step = 1 if shifted else min(len(lines), len(line.x))
-        marked_points = (number % step, step)
+        # Lines that are shifted have markers and bars at every point. Of the others, each has them at every n-th point
+        # of n lines, beginning one point after the line before it.
+        step = 1 if is_visible else min(len(lines), len(line.x))
+        first_and_step = (number % step, step)
         deviations = [value or 0.0 for value in line.spread]
         drawn = ax.errorbar(
             line.x,
             line.y,
             yerr=deviations if any(deviations) else None,
-            errorevery=marked_points,
-            markevery=marked_points,
+            errorevery=first_and_step,
+            markevery=first_and_step,
             elinewidth=0.7,
             linewidth=_line_width(number, len(lines)),
             label=line.label,
             **_line_style(number),
         )
-        if shifted:
-            inches = distance * (number - middle) / 72
-            shift = ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
+        if is_visible:
+            # 72 points are an inch.
+            inches = shift * (number - middle) / 72
+            translation = ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)
             for artist in drawn.get_children():
-                artist.set_transform(ax.transData + shift)
+                artist.set_transform(ax.transData + translation)
 
 
 def _least_distance(ax: Axes, lines: Sequence[_LineData]) -> float:

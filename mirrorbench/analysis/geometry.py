@@ -27,24 +27,31 @@ from mirrorbench.training.held_out import directions, log_isotropy, log_sums
 
 
 def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
-    """Return all measures by column name; ``isotropy`` ranges from 0 to 1 (isotropic).
+    """Return all measures of isotropy by column name, as the row of a table.
 
-    ``ValueError`` for an empty array; ``mean_cosine`` is ``None`` for a single vector.
+    ``isotropy`` is min Z(c) / max Z(c) over the eigenvectors c of V^T V and their negatives, from 0 to 1 (isotropic);
+    Z(c) is the sum of exp(c . v) over the vectors v; ``log_isotropy`` is log(isotropy). ``mean_cosine`` is ``None`` for
+    a single vector.
 
     ``row_isotropy`` is comparable with Table 9: the script of Mirror-BERT's authors (issue 3 of their repository) uses
     the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so the score is much
     higher: if the first eigenvector is near the mean vector, the score over columns is at most about exp(-norm of the
     mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. The score depends on the signs and order of the
     eigenvectors, which ``directions`` fixes.
+
+    Raises:
+        ValueError: the array is empty or not two-dimensional.
     """
-    rows = np.asarray(vectors, dtype=np.float64)
-    if rows.ndim != 2 or 0 in rows.shape:
-        raise ValueError(f"expected vectors of shape (n, dimensions), got {rows.shape}")
-    n_vectors, n_dimensions = rows.shape
-    log_score = log_isotropy(rows)
-    log_sums_by_row = log_sums(rows, directions(rows).T, signs=(1,))
-    log_row_score = log_sums_by_row.min() - log_sums_by_row.max()
-    mean_vector = rows.mean(axis=0)
+    vectors = np.asarray(vectors, dtype=np.float64)
+    if vectors.ndim != 2 or 0 in vectors.shape:
+        raise ValueError(f"expected vectors of shape (n, dimensions), got {vectors.shape}")
+    n_vectors, n_dimensions = vectors.shape
+    log_score = log_isotropy(vectors)
+    # The authors' score: log Z(c), without negatives, for each row c of the eigenvector matrix. ``log_sums`` takes the
+    # vectors c as columns, so the matrix is transposed.
+    log_z = log_sums(vectors, directions(vectors).T, signs=(1,))
+    log_row_score = log_z.min() - log_z.max()
+    mean_vector = vectors.mean(axis=0)
     return {
         "n": n_vectors,
         "dimensions": n_dimensions,
@@ -52,7 +59,7 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
         "log_isotropy": log_score,
         "row_isotropy": float(np.exp(log_row_score)),
         "mean_vector_norm": float(np.linalg.norm(mean_vector)),
-        "mean_cosine": mean_cosine(rows) if n_vectors > 1 else None,
+        "mean_cosine": mean_cosine(vectors) if n_vectors > 1 else None,
     }
 
 
@@ -149,7 +156,14 @@ def bundled_examples(word: str) -> SenseExamples:
 
 
 def read_examples(file: str = "") -> SenseExamples:
-    """Read contexts from lines ``SENSE<TAB>TEXT`` with the word between ``<t>`` and ``</t>``; default: ``EXAMPLES``."""
+    """Read contexts from a file with lines ``SENSE<TAB>TEXT``, by default ``EXAMPLES``.
+
+    The word stands between ``<t>`` and ``</t>``; blank lines are skipped.
+
+    Raises:
+        UsageError: there is no such file.
+        DataFormatError: a line has another form.
+    """
     # Unlike Path.is_file, os.path.isfile does not raise for a name that is too long.
     if file and not os.path.isfile(file):
         raise UsageError(

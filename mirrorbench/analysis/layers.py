@@ -77,10 +77,11 @@ class LayerSums:
         n_forms = 1 + max(chain.from_iterable(sentence.forms.tolist() for sentence in sentences))
         self.word_samples = draw_samples(n_forms, SAMPLE_SIZE, WORD_SAMPLES, seed)
         sampled_forms = np.unique(np.concatenate(self.word_samples))
-        # Index of each word form in ``_word_sums``; -1 for a form in no sample.
-        self._slots = np.full(n_forms, -1)
-        self._slots[sampled_forms] = np.arange(len(sampled_forms))
-        self._contexts = np.zeros(len(sampled_forms), dtype=np.int64)
+        # Index in ``_word_sums`` of each word form; -1 for a form in no sample.
+        self._sum_indices = np.full(n_forms, -1)
+        self._sum_indices[sampled_forms] = np.arange(len(sampled_forms))
+        # Number of vectors in each of ``_word_sums``.
+        self._n_contexts = np.zeros(len(sampled_forms), dtype=np.int64)
         self._added = np.zeros(len(sentences), dtype=bool)
         # Arrays by layer; their shapes are known when the first sentence is added.
         self._word_sums: NDArray[Any] = np.empty(0)
@@ -88,50 +89,59 @@ class LayerSums:
         self._intra_similarities: NDArray[Any] = np.empty(0)
 
     def add(self, sentence: int, vectors: NDArray[Any]) -> None:
-        """Add the vectors of a sentence's words, shape (layers, words, dimensions)."""
-        rows = vectors.astype(np.float64)
-        layers, _, dimensions = rows.shape
+        """Add the vectors of the words of a sentence, named by its index.
+
+        ``vectors`` has the shape (layers, words, dimensions).
+        """
+        word_vectors = vectors.astype(np.float64)
+        layers, _, dimensions = word_vectors.shape
+        # The first sentence: the numbers of layers and dimensions are known now.
         if not self._sentence_means.size:
             n_sentences = len(self.sentences)
             # This is the largest array, so it has float32.
             self._sentence_means = np.zeros((layers, n_sentences, dimensions), dtype=np.float32)
             self._intra_similarities = np.zeros((layers, n_sentences))
-            self._word_sums = np.zeros((layers, len(self._contexts), dimensions))
-        means = rows.mean(axis=1)
+            self._word_sums = np.zeros((layers, len(self._n_contexts), dimensions))
+        means = word_vectors.mean(axis=1)
         self._sentence_means[:, sentence] = means
-        cosines = np.einsum("lwd,ld->lw", unit(rows), unit(means))
+        # The mean cosine of the words with the mean of the sentence, in each layer.
+        cosines = np.einsum("lwd,ld->lw", unit(word_vectors), unit(means))
         self._intra_similarities[:, sentence] = cosines.mean(axis=1)
-        slots = self._slots[self.sentences[sentence].forms]
-        for word in np.flatnonzero(slots >= 0):
-            slot = slots[word]
-            self._word_sums[:, slot] += rows[:, word]
-            self._contexts[slot] += 1
+        # Sum up the words that are in a random sample. A loop, since a word may occur twice.
+        sum_indices = self._sum_indices[self.sentences[sentence].forms]
+        for word in np.flatnonzero(sum_indices >= 0):
+            index = sum_indices[word]
+            self._word_sums[:, index] += word_vectors[:, word]
+            self._n_contexts[index] += 1
         self._added[sentence] = True
 
     def measure(
         self, samples: Sequence[Rows], scores: Sequence[float | None]
     ) -> list[dict[str, Any]]:
-        """Return the measures of each layer (0: the embeddings) by column name, with the layer's score on a task.
+        """Return a row of measures for each layer (0: the embeddings), with the layer's score on a task.
 
-        ``log_isotropy`` is that of sentence means, averaged over ``samples`` of sentences (Figures 2c, 2d; footnote 8);
-        ``random_similarity`` is the average cosine of two words, each the mean of its contexts, averaged over random
-        samples of words (2e, 2f); ``intra_similarity`` is the average cosine of a sentence's words with their mean
-        vector, and ``adjusted_intra_similarity`` the same minus ``random_similarity`` (2g, 2h).
+        - ``log_isotropy``: of sentence means, averaged over ``samples`` of sentences (Figures 2c, 2d; footnote 8).
+        - ``random_similarity``: the average cosine of two words, each the mean of its contexts, averaged over random
+          samples of words (2e, 2f).
+        - ``intra_similarity``: the average cosine of a sentence's words with their mean vector.
+        - ``adjusted_intra_similarity``: ``intra_similarity`` minus ``random_similarity`` (2g, 2h).
+
+        ``log_isotropy_sd`` and ``random_sd`` are deviations over the samples; ``None`` for a single one.
         """
         # Sentences and words that were never added are left out of the samples.
         sentence_samples = [sample[self._added[sample]] for sample in samples]
-        slot_samples = []
+        word_samples = []
         for forms in self.word_samples:
-            slots = self._slots[forms]
-            slot_samples.append(slots[self._contexts[slots] > 0])
-        # Words that were never added become NaN, and are not read.
+            sum_indices = self._sum_indices[forms]
+            word_samples.append(sum_indices[self._n_contexts[sum_indices] > 0])
+        # Words that were never added become NaN (0 / 0); no sample has them.
         with np.errstate(invalid="ignore"):
-            word_means = self._word_sums / self._contexts[:, None]
+            word_means = self._word_sums / self._n_contexts[:, None]
         rows = []
         for layer, score in enumerate(scores):
             sentence_means = self._sentence_means[layer]
             isotropies = [log_isotropy(sentence_means[sample]) for sample in sentence_samples]
-            similarities = [mean_cosine(word_means[layer, slots]) for slots in slot_samples]
+            similarities = [mean_cosine(word_means[layer, sample]) for sample in word_samples]
             random_similarity = float(np.mean(similarities))
             intra_similarity = float(self._intra_similarities[layer, self._added].mean())
             rows.append(

@@ -36,8 +36,11 @@ def measure(
     compute: Compute,
     reporter: Reporter,
 ) -> Outcome:
-    """Analyse encoders under each seed, untuned ones once; stored results are not computed again."""
-    # A study and its cells may report the same failure: a dictionary keeps each once.
+    """Analyse encoders under each seed (untuned ones once), and return all results and failures.
+
+    Stored results are not computed again. ``asked`` is a ``papers.targets.AskedAnalysis``.
+    """
+    # A study with several cells reports its failures after each: a dictionary keeps each failure once.
     failures: dict[Failure, None] = {}
     cells = []
     for spec in specs:
@@ -55,14 +58,14 @@ def measure(
             )
             # An untuned encoder has seed 0 in every study, so only the first study measures it.
             cells += [(study, cell) for cell in study.plan.cells if cell.seed == seed]
-            # Those of encoders that cannot be planned; the analysis adds others below.
+            # The failures of planning, which is done; the analysis below adds others.
             failures |= dict.fromkeys(study.failures)
     reporter.begin(len(cells))
     results = []
     computed = 0
     for study, cell in cells:
         try:
-            result, stored = _measure_cell(study, cell, asked)
+            result, was_stored = _measure_cell(study, cell, asked)
         # A plugin may raise anything; the other encoders are still analysed.
         except Exception as error:
             failure = Failure.of(error, cell.spec, asked.task_name, cell.seed)
@@ -70,20 +73,23 @@ def measure(
             reporter.failure(failure)
             continue
         failures |= dict.fromkeys(study.failures)
-        # The encoder failed, which the study has reported.
+        # The encoder failed; the reason is among the failures of the study.
         if result is None:
             continue
         results.append(result)
-        if not stored:
+        if not was_stored:
             computed += 1
-        reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=stored)
+        reporter.cell(replace(cell, task=asked.task_name), result.main_score, cached=was_stored)
     return Outcome(tuple(results), tuple(failures), computed)
 
 
 def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
     """Return the result of one encoder (``None`` if the encoder failed), and whether it was stored before."""
-    options = {**ANALYSES[asked.name], **asked.options}
-    options = {name: value for name, value in options.items() if name not in STUDY_OPTIONS}
+    all_options = {**ANALYSES[asked.name], **asked.options}
+    # The study has the others already.
+    options = {name: value for name, value in all_options.items() if name not in STUDY_OPTIONS}
+    # The result is stored under the name of the analysis instead of a task's. Its options and texts belong to its data,
+    # so a result of other ones is not taken for it.
     identity = _identity(study, options)
     cell = replace(cell, task=asked.task_name, data=(*cell.data, *identity))
     store = study.folders.results.analyses
@@ -95,6 +101,7 @@ def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, 
     seconds = time.perf_counter() - started
     if not analysis.values:
         return None, False
+    # The study has a single encoder, so these are its values.
     values = next(iter(analysis.values.values()))
     result = _result(cell, values, asked.value, seconds, study.compute)
     return store.write(cell, result, _NO_ITEMS), False
@@ -117,7 +124,7 @@ def _identity(study: Study, options: Mapping[str, Any]) -> tuple[tuple[str, str]
 def _result(
     cell: Cell, values: Mapping[str, float | None], main: str, seconds: float, compute: Compute
 ) -> Result:
-    """Make the result of an analysis, with the value named ``main`` as its main score."""
+    """Make the result of an analysis, with the value named ``main`` as its main score, and ``n`` as number of items."""
     metrics: dict[str, float | None] = {}
     for name, value in values.items():
         if name != "n":

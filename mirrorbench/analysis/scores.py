@@ -65,6 +65,7 @@ def shared_edges(cosines: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
 def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, Any]:
     """Describe the distribution of an encoder's cosines in each band of judgements that has pairs.
 
+    ``bands`` holds the name, the numbers and the histogram of each band, the lowest first; ``edges`` are the argument.
     ``overlap`` is the area shared by the histograms of the lowest and the highest band, from 0 (separate) to 1 (equal);
     ``auc`` is the probability that a pair of the highest band has a higher cosine than one of the lowest.
 
@@ -93,8 +94,10 @@ def distribution(predictions: Arrays, edges: NDArray[np.float64]) -> dict[str, A
     # The lowest and the highest judgement are in the first and the last band, so these are never empty.
     shared_density = np.minimum(bands[0]["density"], bands[-1]["density"])
     overlap = float((shared_density * np.diff(edges)).sum())
-    extreme = (band_of_pair == 0) | (band_of_pair == len(names) - 1)
-    auc_of_extremes = auc(cosines[extreme], band_of_pair[extreme] > 0)
+    in_lowest = band_of_pair == 0
+    in_highest = band_of_pair == len(names) - 1
+    extreme = in_lowest | in_highest
+    auc_of_extremes = auc(cosines[extreme], in_highest[extreme])
     return {"bands": bands, "edges": edges, "overlap": overlap, "auc": auc_of_extremes}
 
 
@@ -166,9 +169,9 @@ def changed_answers(
 def shifted_ranks(
     ids: Sequence[str], gold: ArrayLike, before: NDArray[np.float64], after: NDArray[np.float64]
 ) -> list[dict[str, Any]]:
-    """Return the ranks of at least two items by gold and both encoders, from 0 (least similar) to 1.
+    """Return a row for each of at least two items: its ranks by gold and both encoders, from 0 (least similar) to 1.
 
-    ``gain`` is the error of the rank before minus the error after; the largest change comes first.
+    ``gain`` is the error of the rank before minus the error after; the largest change for better or worse comes first.
     """
     from scipy.stats import rankdata
 
@@ -259,10 +262,10 @@ def curves_over(
     Args:
         results: results of any encoders and tasks.
         key: the key of the spec.
-        x_of: returns the position of a result by its value of the key; ``None`` leaves the result out.
+        x_of: called with a result and ``key``; returns the x of the result, or ``None`` to leave it out.
         fewest_points: the smallest number of points of a curve.
     """
-    # Scores by curve, x and seed.
+    # Scores by curve (spec without the key, task, metric, protocol), then by x, then by seed.
     curves: dict[tuple[EncoderSpec, str, str, str], dict[float, dict[int, float]]] = {}
     for result in results:
         x = x_of(result, key)
@@ -271,8 +274,8 @@ def curves_over(
             continue
         spec = parse_spec(result.spec)
         other_params = tuple((name, value) for name, value in spec.params if name != key)
-        spec = replace(spec, params=other_params)
-        curve = (spec, result.task, result.main_metric, result.protocol)
+        spec_without_key = replace(spec, params=other_params)
+        curve = (spec_without_key, result.task, result.main_metric, result.protocol)
         scores_by_x = curves.setdefault(curve, defaultdict(dict))
         scores_by_x[x][result.seed] = score
     series = []

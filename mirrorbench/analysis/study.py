@@ -55,7 +55,7 @@ class NothingAnalysedError(Exception):
 
 @dataclass
 class Study:
-    """Encoders on a task, with the fields of a ``Request``; ``seed`` is also that of random samples.
+    """Encoders on one task under one seed, with the fields of a ``Request``; ``seed`` is also that of random samples.
 
     ``failures`` grows while the study is run.
     """
@@ -145,28 +145,31 @@ class Study:
         return [TextInput(text) for text in corpus.texts], source
 
     def measure_each(self, measure: Callable[[Cell, Encoder], _T]) -> dict[str, _T]:
-        """Measure each encoder, by label; an exception other than ``UsageError`` becomes a failure of the study.
+        """Call ``measure`` with each cell and its loaded encoder; return what it returns, by the encoder's label.
+
+        An encoder whose loading or measuring raises an exception becomes a failure of the study.
 
         Raises:
-            NothingAnalysedError: all encoders failed.
+            UsageError: raised by ``measure`` or by loading; it concerns the request, not one encoder.
+            NothingAnalysedError: no encoder could be measured.
         """
-        measures = {}
+        values_by_label = {}
         loader = EncoderLoader(
             self.plugins, self.folders, self.compute, self.reporter, self.plan.systems
         )
         for cell in self.plan.cells:
             try:
-                encoder, _ = loader.load_transformed(
+                encoder, _tuning_seconds = loader.load_transformed(
                     cell.model, cell.pooling, cell.precision, self.plan.corpora
                 )
-                measures[self.label(cell.spec)] = measure(cell, encoder)
+                values_by_label[self.label(cell.spec)] = measure(cell, encoder)
             except UsageError:
                 raise
             except Exception as error:
                 self.failures.append(Failure.of(error, cell.spec, cell.task, cell.seed))
-        if not measures:
+        if not values_by_label:
             raise NothingAnalysedError
-        return measures
+        return values_by_label
 
     def encode(
         self,
@@ -175,7 +178,10 @@ class Study:
         inputs: Sequence[TextInput],
         poolings: Sequence[Pooling] = (),
     ) -> list[Array]:
-        """Encode inputs under each pooling (default: the cell's), in one forward pass."""
+        """Encode inputs in one forward pass; return an array for each pooling (default: the cell's).
+
+        Encoders without poolings return a single array.
+        """
         self.reporter.stage("encoding", str(cell.spec), len(inputs), "texts")
         if cell.pooling is not None and isinstance(encoder, PoolingEncoder):
             return encoder.encode_pooled(inputs, poolings or [cell.pooling], self.reporter.advance)

@@ -42,7 +42,7 @@ def encode_words(
     poolings: Sequence[Pooling],
     advance: Callable[[int], None] = lambda n: None,
 ) -> Iterator[tuple[int, Array]]:
-    """Encode several words of each text in one pass over the text, in no particular order of the texts.
+    """Encode several words of each text in one pass over the text; yield the texts in no particular order.
 
     Args:
         encoder: the encoder.
@@ -51,15 +51,17 @@ def encode_words(
         advance: called with the number of texts done since the last call.
 
     Yields:
-        The index of a text, and float32 of shape (poolings, words, dimensions).
+        The index of a text, and the vectors of its words: float32 of shape (poolings, words, dimensions).
     """
     for start in range(0, len(texts), TEXTS_PER_CHUNK):
         chunk = texts[start : start + TEXTS_PER_CHUNK]
-        located = encoder.transformer.read([word for words in chunk for word in words], poolings[0])
+        # Tokenise each word as an input of its own: the text, with the word as its target.
+        words_of_chunk = [word for words in chunk for word in words]
+        located = encoder.transformer.read(words_of_chunk, poolings[0])
         assert located.targets is not None
-        # The words of text n are those from first_words[n] up to first_words[n + 1].
+        # In words_of_chunk, the words of text n are those from first_words[n] up to first_words[n + 1].
         first_words = np.cumsum([0, *map(len, chunk)])
-        # Texts with a word whose text was split into windows, since it is too long.
+        # A word in ``windowed`` had its text cut, since it is too long: leave out the text that the word belongs to.
         too_long = np.searchsorted(first_words, located.windowed, side="right") - 1
         encoded_texts = np.setdiff1d(np.arange(len(chunk)), too_long)
         words_by_text = []
@@ -68,10 +70,13 @@ def encode_words(
             words_by_text.append(located.targets.take(rows_of_words))
         # The token ids of a text are the same for all its words.
         ids = located.ids.take(first_words[encoded_texts])
-        batches = encoder.batches(ids, WordTargets(tuple(words_by_text)), poolings, 0)
-        fetches = ((rows, fetched(torch.stack(pooled))) for rows, pooled in batches)
-        for rows, vectors in one_behind(fetches):
-            arrays = vectors()
+        batches = encoder.batches(ids, WordTargets(tuple(words_by_text)), poolings, pad_to=0)
+        started = ((rows, fetched(torch.stack(pooled))) for rows, pooled in batches)
+        # The next batch is computed while the vectors of this one are copied from the device.
+        for rows, wait_for_vectors in one_behind(started):
+            vectors = wait_for_vectors()
             for row, text in enumerate(encoded_texts[rows].tolist()):
-                yield start + text, arrays[:, row, : len(chunk[text])]
+                # Texts with fewer words than others of the batch are padded.
+                n_words = len(chunk[text])
+                yield start + text, vectors[:, row, :n_words]
         advance(len(chunk))

@@ -96,6 +96,14 @@ def test_predictions_are_computed_once(analyze: Callable, folder: Path) -> None:
     )
 
 
+def test_errors_names_every_encoder_it_got(analyze: Callable) -> None:
+    """An encoder that cannot be planned counts too."""
+    encoders = (PLAIN, "tiny+base:pooling=cls", "./missing+base")
+    arguments = [argument for spec in encoders for argument in ("-e", spec)]
+    done = analyze("errors", *arguments, "-t", "quick-sts", "-f", "none")
+    done.assert_fails(2, f"but got 3: {', '.join(encoders)}")
+
+
 def test_roc_area_and_projected_senses_are_correct(
     analyze: Callable, folder: Path, random_model: Callable
 ) -> None:
