@@ -63,9 +63,10 @@ class Tables:
     def run_paper(
         self, workspace: Workspace, table: str, encoder: str, seeds: int, protocol: str
     ) -> Outcome:
-        """Measure the missing cells of a table."""
+        """Measure the cells of a table that are not stored yet; return all results and failures of the table."""
         from mirrorbench.papers.measurement_runs import measure_table
 
+        # Papers know analyses only as plugins, by their names.
         def analyse(asked: AskedAnalysis, specs: Sequence[EncoderSpec]) -> Outcome:
             analysis = workspace.plugins.analyses[asked.name]
             outcome: Outcome = analysis.measure(workspace, asked, specs, seeds, protocol)

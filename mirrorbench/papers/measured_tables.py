@@ -98,41 +98,44 @@ def measured_table(
     protocol: str = "paper",
     backbone: EncoderSpec | None = None,
 ) -> MeasuredTable:
-    """Put the latest results of a protocol beside the published scores.
+    """Put the scores of the latest results under a protocol beside the published ones, in a table of the same cells.
 
-    A target without results of all its tasks is not measured. Notes say why others are not shown. Scores on another
-    ``backbone`` are not compared with the published ones.
+    A cell without results of all its tasks stays unmeasured; so does one whose results cannot be averaged, for which a
+    note says why. Scores on another ``backbone`` are not compared with the published ones.
     """
     # Choose the latest results of the table's targets.
     comparable = backbone is None
     targets = table.targets(backbone)
     results_of_table = _results_of(targets.values(), results, protocol)
     latest, remarks = newest(
-        without_repeats(results_of_table), f"mirrorbench paper {table.name} --run"
+        without_repeats(results_of_table), anew=f"mirrorbench paper {table.name} --run"
     )
     # All cells are unmeasured first; then those with complete results are replaced.
     cells = []
     for printed_row in table.printed:
         cells.append([PaperCell(printed, comparable=comparable) for printed in printed_row])
+    # Results and notes are dictionaries, since several cells may have the same ones.
     shown: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
     for (row, column), target in targets.items():
-        by_task = _results_by_task(target, latest)
+        # For each task of the cell, its results by seed.
+        results_by_task = _results_by_task(target, latest)
         # A task has no results yet.
-        if not all(by_task):
+        if not all(results_by_task):
             continue
-        reason = _reason_against_average(by_task, target)
+        reason = _reason_against_average(results_by_task, target)
         if reason:
             notes[reason] = None
             continue
+        # The score depends on the seed if a result has a tuning recipe.
         tuned = False
-        for seeds in by_task:
-            for result in seeds.values():
+        for result_by_seed in results_by_task:
+            for result in result_by_seed.values():
                 shown[result.cell_id] = result
                 if result.cell.get("recipe"):
                     tuned = True
         printed = table.printed[row][column]
-        score = _measured_score(target, by_task)
+        score = _measured_score(target, results_by_task)
         cells[row][column] = PaperCell(printed, score, tuned, comparable)
     _fill_differences(table, cells)
     precisions = sorted({result.evaluated_in for result in shown.values()})
@@ -181,15 +184,19 @@ def _reason_against_average(by_task: Sequence[Mapping[int, Result]], target: Tar
 
 
 def _measured_score(target: Target, by_task: Sequence[Mapping[int, Result]]) -> Score | None:
-    """Return the statistic of a cell; ``None`` if it is undefined, such as the deviation of a single seed."""
+    """Return what a cell shows: the mean score over seeds, its deviation, or the mean seconds of tuning over seeds.
+
+    ``None`` if it is undefined, such as the deviation of a single seed.
+    """
     score = mean_over_seeds(by_task, target.metric)
     if score is None or target.statistic == "score":
         return score
     if target.statistic == "deviation":
         if score.sd is None:
             return None
+        # The deviation takes the place of the mean, and has no deviation itself.
         return Score(score.sd, None, score.n, score.cell_ids)
-    # All tasks share the tuning of a seed, so its seconds count once.
+    # The statistic is "seconds" or "seconds an epoch". All tasks share the tuning of a seed, so its seconds count once.
     seconds_by_seed: dict[int, float] = {}
     for seeds in by_task:
         for seed, result in seeds.items():

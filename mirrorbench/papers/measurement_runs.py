@@ -29,7 +29,7 @@ def measure_table(
     compute: Compute,
     reporter: Reporter,
 ) -> Outcome:
-    """Measure the cells of a table, scores and analyses, that are not stored yet.
+    """Measure the cells of a table, scores and analyses, that are not stored yet; return all its results and failures.
 
     ``analyse`` is called with each analysis and its encoders; it analyses them and stores the results.
 
@@ -54,6 +54,7 @@ def measure_table(
         outcomes.append(execute_plan(plan, plugins, folders, compute, reporter))
     for analysis, specs in analyses:
         outcomes.append(analyse(analysis, specs))
+    # Join the outcomes.
     results: list[Result] = []
     failures: list[Failure] = []
     computed = 0

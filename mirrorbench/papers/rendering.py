@@ -127,9 +127,10 @@ class _CellTexts:
 
 
 def _measured_label(content: MeasuredTable, row: int) -> str:
-    """Return the label of a row's encoder on another backbone, with the parameters that all columns share.
+    """Return the label of the encoder that was measured for a row on another backbone.
 
-    Empty for the paper's own backbones, and if nothing is measured.
+    Columns may add parameters to its spec: the label has only those that all measured columns share. Empty for the
+    paper's own backbones, and if nothing is measured.
     """
     if content.backbone is None:
         return ""
@@ -145,6 +146,7 @@ def _measured_label(content: MeasuredTable, row: int) -> str:
     shared_params = set(specs[0].params)
     for spec in specs:
         shared_params &= set(spec.params)
+    # In the order of the first spec.
     params = tuple(param for param in specs[0].params if param in shared_params)
     return row_label(replace(specs[0], params=params), plugins())
 
@@ -189,7 +191,10 @@ def _comma_separated(content: Content) -> str:
 
 
 def _json(content: Content) -> str:
-    """Return JSON with a flat object for each cell, in printed order; facts as printed."""
+    """Return a JSON document: the table's header, then a flat object for each cell in printed order, and the notes.
+
+    A table of facts has its rows as printed instead.
+    """
     document: dict[str, Any]
     if isinstance(content, FactTable):
         document = {
@@ -219,7 +224,7 @@ def _json(content: Content) -> str:
 
 
 def _cell_objects(content: MeasuredTable) -> list[dict[str, Any]]:
-    """Return the columns of the CSV by name, for each cell in printed order."""
+    """Return an object for each cell, in printed order: its fields in the JSON, and columns in the CSV."""
     cells = []
     for row in range(len(content.table.rows)):
         for column in range(len(content.table.columns)):
@@ -228,7 +233,11 @@ def _cell_objects(content: MeasuredTable) -> list[dict[str, Any]]:
 
 
 def _cell_object(content: MeasuredTable, row: int, column: int) -> dict[str, Any]:
-    """Return the columns of the CSV by name for one cell."""
+    """Return one cell as an object: its fields in the JSON, and columns in the CSV.
+
+    What is missing is ``None`` or an empty list: ``encoder``, ``tasks`` and ``metric`` if the cell cannot be measured,
+    ``measured`` to ``seeds`` and ``cell_ids`` if it is not measured yet.
+    """
     table = content.table
     cell = content.cells[row][column]
     values: dict[str, Any] = {

@@ -266,9 +266,10 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         return row, column
 
     def target(self, row: int, column: int, backbone: EncoderSpec | None = None) -> Target | None:
-        """Return the target of a cell; ``None`` if it cannot be measured.
+        """Return what measures a cell: spec, tasks and metric; ``None`` if it cannot be measured.
 
-        Without another ``backbone`` the spec is that of the paper, without parameters that have the paper's own values.
+        The spec is the row's, with the settings of the column. With a ``backbone`` it is on that one, with the paper's
+        own values explicit; without one, parameters that have these values are left out.
         """
         paper_row = self.rows[row]
         paper_column = self.columns[column]
@@ -278,8 +279,9 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         # Rows that the paper does not print are not measured on another backbone.
         if backbone is not None and paper_row.source:
             return None
-        # The columns that an average is of, which have equal settings; any other column is its only member.
+        # An average covers the tasks of several columns, which have the same settings; another column its own alone.
         members = [self.columns[i] for i in self.averaged(column)] or [paper_column]
+        # Settings are read from the first.
         first = members[0]
         analysis = paper_column.analysis
         if analysis:
@@ -288,6 +290,7 @@ class PaperTable(_Spec, tag="scores", tag_field="kind", dict=True):
         else:
             tasks = tuple(task for member in members for task in member.tasks)
             metric = self.metric_of(first)
+        # A column of differences has no tasks: it follows from other columns.
         if not tasks:
             return None
         # An encoder system has no method; its spec stays as it is.
@@ -425,10 +428,14 @@ def _check_lengths(rows: Iterable[tuple[str, ...]], n: int) -> None:
 
 
 def _parse_printed(text: str, scale: str, where: str) -> Printed:
-    """Parse the text of a cell in a table's file; a ``ValueError`` that names ``where`` for any other text.
+    """Parse a cell's text in a table's file: a number with a decimal point, a bound, ``null`` or ``-``.
 
-    Only numbers with a decimal point have a value, and the unit of their last digit.
+    Only such a number gets a value, and the unit of its last digit; the other texts are kept without.
+
+    Raises:
+        ValueError: any other text; the message starts with ``where``.
     """
+    # Illegible, or missing in a row that the paper does not print.
     if text == _NULL:
         return Printed("")
     if text == ABSENT:
