@@ -235,20 +235,11 @@ def evaluate(
         ['lengths', 'tiny+base']
     """
     encoders = list(encoder) if isinstance(encoder, list | tuple) else [encoder]
-    if not isinstance(name, str | list | tuple):
-        raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
-    # An empty name stands for the object's own label; a spec is its own name.
-    if isinstance(name, str):
-        names = [name] * len(encoders)
-    else:
-        names = [str(entry) for entry in name]
-    if not encoders or len(names) != len(encoders):
-        problem = f"{len(encoders)} encoders and {len(names)} names"
-        raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
+    names = _name_of_each(encoders, name)
     with ExitStack() as stack:
         # Without ``output``, the results are removed at the end.
         folder = Path(output or stack.enter_context(TemporaryDirectory()))
-        # Specs stay as they are; an object becomes an encoder with a label and a fingerprint.
+        # Specs stay as they are; an object becomes an encoder with a label that no other has, and a fingerprint.
         requested: list[str | EncoderSpec | NamedEncoder] = []
         for one_encoder, name_of_object in zip(encoders, names, strict=True):
             if isinstance(one_encoder, str | EncoderSpec):
@@ -257,13 +248,15 @@ def evaluate(
                 requested.append(as_spec(one_encoder))
             else:
                 model = _with_identity(one_encoder)
-                # Nothing says when the vectors of such an object change, so none of them is cached.
+                # Nothing says when the vectors of an object without a fingerprint change: they are cached for this call
+                # only.
                 if isinstance(model, _UncachedEncoder):
                     settings["cache"] = stack.enter_context(TemporaryDirectory())
                 label = _distinct(_label(one_encoder, name_of_object), requested)
                 requested.append(NamedEncoder(label, model))
         session = _session(tasks, folder, settings, reporter)
         task_names = as_names(tasks)
+        # Several encoders on own data are compared; a single one, and other tasks, only get scores.
         is_on_own_data = all(map(is_path_name, task_names))
         if is_on_own_data and len(requested) > 1:
             return _with_warning(session.evaluate(requested, task_names, margin=margin))
@@ -350,6 +343,26 @@ def leaderboard(
     return Session().leaderboard(folders, tasks, allow_mixed=allow_mixed)
 
 
+def _name_of_each(encoders: Sequence[Any], name: str | Sequence[str]) -> list[str]:
+    """Return the name that a user gave to each encoder: a single name for all, or one for each from a list.
+
+    A name is used for an object only; an empty one stands for the object's own label.
+
+    Raises:
+        UsageError: there is no encoder, or not one name for each.
+    """
+    if not isinstance(name, str | list | tuple):
+        raise UsageError(f"name={name!r:.60}", "Pass a text, or a list of texts.")
+    if isinstance(name, str):
+        names = [name] * len(encoders)
+    else:
+        names = [str(entry) for entry in name]
+    if not encoders or len(names) != len(encoders):
+        problem = f"{len(encoders)} encoders and {len(names)} names"
+        raise UsageError(problem, "Pass at least one encoder, and a name for each or none.")
+    return names
+
+
 def _session(
     tasks: TaskNames,
     output: str | Path,
@@ -368,10 +381,9 @@ def _session(
 
 
 def _with_warning(board: Leaderboard) -> Leaderboard:
-    """Return a leaderboard, after a warning of failed cells, which a notebook would not show otherwise.
+    """Warn of failed cells, which a notebook would not show otherwise, and return the leaderboard.
 
-    Returns:
-        The leaderboard, with failures that name arguments of Python instead of options of the command line.
+    Returned failures name arguments of Python instead of options of the command line.
     """
     if not board.failures:
         return board
@@ -380,6 +392,7 @@ def _with_warning(board: Leaderboard) -> Leaderboard:
         for failure in board.failures
     )
     first = failures[0]
+    # A cell has either a result or a failure.
     n_cells = len(failures) + len(board.results)
     text = (
         f"{len(failures)} of {n_cells} cells failed: {first.spec} on {first.task}: {first.reason}"
@@ -388,8 +401,10 @@ def _with_warning(board: Leaderboard) -> Leaderboard:
         text += f" {first.hint}"
     other_reasons = {failure.reason for failure in failures} - {first.reason}
     if other_reasons:
-        text += f"; {len(other_reasons)} other reasons"
-    # The warning points at the user's call of ``run`` or ``evaluate``.
+        noun = "reason" if len(other_reasons) == 1 else "reasons"
+        text += f"; {len(other_reasons)} other {noun}"
+    # The warning points at the user's call of ``run`` or ``evaluate``. Between that and this function are the function
+    # itself and the wrapper of its decorator.
     warnings.warn(f"{text} (all: .failures)", FailureWarning, stacklevel=4)
     return replace(board, failures=failures)
 

@@ -146,7 +146,7 @@ class Session:
         if seeds is not None:
             check_count("seeds", seeds, least=1)
         names = as_names(tasks)
-        # The arguments replace what a grid says only where they are given: it has defaults of its own.
+        # A grid has defaults of its own: empty arguments leave them as they are, others replace them.
         if grid:
             return self._plan_of_grid(
                 grid,
@@ -157,7 +157,7 @@ class Session:
                 corpus=str(corpus),
                 protocol=protocol,
                 baselines=baselines,
-                seeds=tuple(range(seeds or 0)),  # empty: the grid's own
+                seeds=() if seeds is None else tuple(range(seeds)),
             )
         request = pipeline.make_request(
             encoders,
@@ -178,9 +178,10 @@ class Session:
     def _plan_of_grid(
         self, grid: str, encoders: Any, limit: int, fetch: bool, **overrides: Any
     ) -> Plan:
-        """Plan a grid: a registered one by its name, or a file, which is read by the reader for its ending.
+        """Plan a grid: a registered one by its name, or else a file, by the registered reader for its ending.
 
-        ``overrides`` replace the grid's own tasks, seeds, corpus, protocol and baselines where they are not empty.
+        Files of other endings are read as YAML. ``overrides`` replace the grid's own tasks, seeds, corpus, protocol and
+        baselines where they are not empty.
 
         Raises:
             UnknownNameError: there is neither a grid nor a file of this name.
@@ -189,20 +190,22 @@ class Session:
         from mirrorbench.pipeline import encoders_of
         from mirrorbench.runs.plan import Plan
 
-        # The registry holds grids by name, and readers of grid files by ending.
+        # The registry holds both grids, by name, and readers of grid files, by ending (".yaml").
         grids = self.plugins.grids
         ending = Path(grid).suffix
         if grid in grids:
             entry = grids.entry(grid)
         elif ending in grids and ending != ".yaml":
+            # The reader says itself if there is no such file.
             entry = grids.entry(ending)
         elif Path(grid).expanduser().is_file():
-            # A file whose ending has no reader is read as YAML too.
+            # YAML, or an ending without a reader, which is read as YAML too.
             entry = grids.entry(".yaml")
         else:
             names = [name for name in grids.names() if not name.startswith(".")]
             raise unknown_name("grid or file", grid, names)
         specs = tuple(encoders_of(encoders, self.plugins, self.folders.results.root))
+        # Call the function of the grid or reader; an error in a plugin's function names the plugin.
         plan: Plan = call(
             entry, Plan, entry.value, grid, self.workspace, specs, limit, fetch, **overrides
         )
@@ -352,7 +355,7 @@ class Session:
             expand_tasks(as_names(tasks), self.plugins),
             as_texts(encoders),
             protocol=protocol,
-            metrics={"": metric} if metric else {},
+            metrics={"": metric} if metric else {},  # the key "" stands for all tasks
             allow_mixed=allow_mixed,
             intervals=intervals,
             ties=ties,
@@ -360,7 +363,7 @@ class Session:
         )
         if table:
             choice = choice.with_layout(table, self.plugins)
-        # Folders of results, or the file of a table.
+        # Folders of results, or the file of a table; by default the session's folder.
         if isinstance(results, str | Path):
             sources = [Path(results)]
         else:
@@ -412,6 +415,7 @@ class Session:
             )
         # A single folder is that of both encoders.
         left, right = results_of_two(first, second, (folders[0], folders[-1]), protocol, plugins)
+        # All tasks of both by default; the comparison leaves out those that only one has.
         names = expand_tasks(as_names(tasks), plugins)
         if not names:
             names = tuple(dict.fromkeys(stored.result.task for stored in (*left, *right)))
