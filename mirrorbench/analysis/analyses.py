@@ -517,6 +517,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     # The default folder may be missing: counting words needs no results.
     if results or folders[0].is_dir():
         stored = _stored_results(study, folders, [task])
+        # A curve over the tuning corpora that are buckets; the score of a single bucket is shown too.
         series = scores.curves_over(stored, "corpus", scores.rank_of_corpus, fewest_points=1)
     buckets = [
         (entry.name, entry.value.generate())
@@ -533,6 +534,7 @@ def frequency(study: Study, results: Sequence[str | Path]) -> Analysis:
     share_outside = 1 - sum(row["share"] for row in rows)
     document = {"task": task, "words": {"outside": share_outside}, "series": series}
     curves_by_label = _curves_by_label(series, plugins)
+    # Add the scores of each curve to the rows, in columns under its label.
     for row in rows:
         # The points of a curve are at the middle ranks of buckets.
         middle = scores.middle_rank(row["corpus"])

@@ -573,15 +573,15 @@ def _draw_lines(ax: Axes, lines: Sequence[_LineData]) -> None:
     # How far each line is shifted from the one before it, in typographic points. All lines together take less than 0.6
     # of the least distance between two points of a line.
     shift = 0.6 * _least_distance(ax, lines) / len(lines)
-    is_visible = shift >= _LEAST_SHIFT
-    shift = min(shift, _LARGEST_SHIFT) if is_visible else 0.0
+    shift_is_visible = shift >= _LEAST_SHIFT
+    shift = min(shift, _LARGEST_SHIFT) if shift_is_visible else 0.0
     # Wide enough for the markers of the outermost lines.
     ax.set_xmargin(0.05 + 0.5 * shift * (len(lines) - 1) / _PLOT_WIDTH)
     middle = (len(lines) - 1) / 2
     for number, line in enumerate(lines):
         # Lines that are shifted have markers and bars at every point. Of the others, each has them at every n-th point
         # of n lines, beginning one point after the line before it.
-        step = 1 if is_visible else min(len(lines), len(line.x))
+        step = 1 if shift_is_visible else min(len(lines), len(line.x))
         first_and_step = (number % step, step)
         deviations = [value or 0.0 for value in line.spread]
         drawn = ax.errorbar(
@@ -595,7 +595,7 @@ def _draw_lines(ax: Axes, lines: Sequence[_LineData]) -> None:
             label=line.label,
             **_line_style(number),
         )
-        if is_visible:
+        if shift_is_visible:
             # 72 points are an inch.
             inches = shift * (number - middle) / 72
             translation = ScaledTranslation(inches, 0, ax.figure.dpi_scale_trans)

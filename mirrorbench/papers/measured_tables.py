@@ -118,9 +118,9 @@ def measured_table(
     shown: dict[str, Result] = {}
     notes = dict.fromkeys(remarks)
     for (row, column), target in targets.items():
-        # For each task of the cell, its results by seed.
+        # A dictionary for each task of the cell: its results by seed.
         results_by_task = _results_by_task(target, latest)
-        # A task has no results yet.
+        # One of its tasks has no results yet.
         if not all(results_by_task):
             continue
         reason = _reason_against_average(results_by_task, target)
