@@ -52,7 +52,8 @@ def _largest_differences(covariance: FloatArray) -> FloatArray:
     for row in range(n_rows - 1):
         others = np.arange(row + 1, n_rows)
         variances_of_difference = variances[row] + variances[others] - 2 * covariance[row, others]
-        # Leave out pairs of rows with the same predictions, which differ only by rounding.
+        # Leave out pairs of rows with the same predictions, which differ only by rounding. The comparison is negated so
+        # that an undefined variance (NaN) is not left out.
         tolerances = _ROUNDING * np.maximum(variances[row], variances[others])
         differ = ~(variances_of_difference <= tolerances)
         others = others[differ]

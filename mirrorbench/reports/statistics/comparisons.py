@@ -165,18 +165,25 @@ class Comparisons:
         seeds if there are several. The interval of shares and areas stays between 0 and 1. The estimate is
         ``UNDEFINED`` if the mean or its interval is.
         """
-        seeds_by_task = [common_items([self._seeds[row, task]])[0] for task in tasks]
+        # For each task, the items that all seeds of the row have.
+        seeds_by_task: list[Seeds] = []
+        for task in tasks:
+            (seeds,) = common_items([self._seeds[row, task]])
+            seeds_by_task.append(seeds)
         mean = self._mean(row, tasks, seeds_by_task)
         if isnan(mean.score.mean):
             return UNDEFINED
         items_by_task = [list(seeds.values()) for seeds in seeds_by_task]
         dependence = self._dependence_of_tasks(tasks, items_by_task)
+        # The interval of a single area needs the numbers of items of either label.
         labels = None
-        if len(tasks) == 1 and items_by_task[0][0].measure == "auc":
-            labels = _effective_labels(
-                items_by_task[0][0], dependence.design_effect(mean.influences)
-            )
+        items_of_first_seed = items_by_task[0][0]
+        if len(tasks) == 1 and items_of_first_seed.measure == "auc":
+            design_effect = dependence.design_effect(mean.influences)
+            labels = _effective_labels(items_of_first_seed, design_effect)
+        # The variance over items comes first.
         parts = (dependence.variance_with_df(mean.influences), *mean.seed_variances)
+        # The task with the fewest groups counts.
         groups = min(_groups_behind(items[0], dependence.groups) for items in items_by_task)
         scale = _scale_of_mean(items_by_task)
         estimate = PointEstimate(mean.score.mean, parts, groups, scale=scale, labels=labels)
@@ -195,6 +202,7 @@ class Comparisons:
         return self._compared[key]
 
     def _compare(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Comparison:
+        """Compute what ``compare`` returns."""
         aligned = self._align(row, over, tasks)
         first = self._mean(row, tasks, aligned.first)
         second = self._mean(over, tasks, aligned.second)
@@ -204,16 +212,20 @@ class Comparisons:
             return Comparison(aligned.n, aligned.left_out, first.score, second.score, UNDEFINED)
         dependence = self._dependence_of_tasks(tasks, aligned.items)
         variance = dependence.variance_with_df(_subtracted(first.influences, second.influences))
+        # The variance over items comes first.
         parts = (variance, *first.seed_variances, *second.seed_variances)
         estimate = PointEstimate(difference, parts, dependence.groups)
+        # Right and wrong answers have the score test; without an error, only if the number of groups can stand for it.
         are_answers = all(items.hits for items_of_task in aligned.items for items in items_of_task)
-        if are_answers and (estimate.error > 0 or dependence.groups >= _FEWEST_GROUPS):
+        can_be_tested = estimate.error > 0 or dependence.groups >= _FEWEST_GROUPS
+        if are_answers and can_be_tested:
             disagreements = map(_disagreement, aligned.first, aligned.second)
             answers = _equivalent_answers(estimate, statistics.fmean(disagreements))
             estimate = replace(estimate, answers=answers)
         return Comparison(aligned.n, aligned.left_out, first.score, second.score, estimate)
 
     def _align(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> _Aligned:
+        """Return the items that all seeds of two rows have in common on each task, and count the others."""
         first: list[Seeds] = []
         second: list[Seeds] = []
         n = 0
@@ -232,7 +244,8 @@ class Comparisons:
     def basis(self, row: RowKey, over: RowKey, tasks: Sequence[str]) -> Basis:
         """Return what a test of the equality of two rows needs to know of the items behind their difference.
 
-        The rows must have items in common.
+        The rows must have items in common. For a score whose test was not simulated, only ``groups`` and ``simulated``
+        have a meaning.
         """
         aligned = self._align(row, over, tasks)
         first = self._mean(row, tasks, aligned.first)
@@ -249,17 +262,18 @@ class Comparisons:
                 effect=inf,
                 simulated=False,
             )
-        # 1 for each item on which the rows differ, 0 for the others; differences are absolute.
+        # For each task: 1 for each item on which the rows differ, 0 for the others, as absolute differences have no
+        # negative sign.
         differs = []
         for first_seeds, second_seeds in zip(aligned.first, aligned.second, strict=True):
-            difference = _value_differences(_with_ranks(first_seeds), _with_ranks(second_seeds))
-            differs.append(np.sign(difference.round(_DIGITS)))
-        # Two sets are those of one task and one seed of either row.
-        single_pair = len(item_sets) == 2 and all(items.weights is None for items in item_sets)
-        independent_answers = (
-            single_pair and dependence.are_independent and all(items.hits for items in item_sets)
-        )
+            distance = _absolute_differences(_with_ranks(first_seeds), _with_ranks(second_seeds))
+            differs.append(np.sign(distance.round(_DIGITS)))
+        # Equal items of several tasks are one unit, which differs if they differ on any task.
         differing = float(np.mean(dependence.by_unit(differs) > 0))
+        # Two sets are those of one task and one seed of either row; here also with equal weights.
+        single_pair = len(item_sets) == 2 and all(items.weights is None for items in item_sets)
+        are_answers = all(items.hits for items in item_sets)
+        independent_answers = single_pair and dependence.are_independent and are_answers
         influences = _subtracted(first.influences, second.influences)
         return Basis(
             groups=dependence.groups,
@@ -317,9 +331,11 @@ class Comparisons:
         Returns:
             The comparison, without numbers if it is undefined; ``None`` if no item was seen.
         """
-        # Ids of the seen items by task; the items of both rows, under the same ids; numbers of common items.
+        # Ids of the items that were seen, by task.
         seen: dict[str, set[str]] = {}
+        # The items of both rows, under the same ids.
         seeds: dict[tuple[RowKey, str], Seeds] = {}
+        # Numbers of the items that both rows have, and of the seen ones among them.
         n = 0
         n_seen = 0
         for task in tasks:
@@ -400,16 +416,19 @@ class Comparisons:
             seed_variances.append((variance, fewest_seeds - 1.0))
         seed_variances += _variances_over_clusterings(seeds_by_task)
 
-        # There is a standard deviation over seeds if all tasks have the same ones, and more than one.
+        # There is a standard deviation over seeds if all tasks have the same n seeds, and n is more than one. The
+        # variance of the mean is that of one seed divided by n.
         sd = None
         same_seeds = all(score.by_seed.keys() == scores[0].by_seed.keys() for score in scores)
-        if same_seeds and min(seed_counts) > 1:
-            sd = sqrt(variance * seed_counts[0])
+        n_same_seeds = seed_counts[0]
+        if same_seeds and n_same_seeds > 1:
+            sd = sqrt(variance * n_same_seeds)
         mean = statistics.fmean(statistics.fmean(score.by_seed.values()) for score in scores)
         influences = [score.influences / len(tasks) for score in scores]
         return _Mean(SeedMean(mean, sd, min(seed_counts)), influences, seed_variances)
 
     def _score(self, row: RowKey, task: str, seeds: Seeds) -> _TaskScore:
+        """Return the row's score on the given items of a task; it is computed once for the same items."""
         ids = next(iter(seeds.values())).ids
         key = row, task, ids
         if key not in self._scores:
@@ -520,7 +539,7 @@ def _subtracted(first: Sequence[FloatArray], second: Sequence[FloatArray]) -> li
     return [a - b for a, b in zip(first, second, strict=True)]
 
 
-def _value_differences(first: Seeds, second: Seeds) -> FloatArray:
+def _absolute_differences(first: Seeds, second: Seeds) -> FloatArray:
     """Return the absolute differences of two encoders' values, each averaged over its seeds, shape (items,)."""
     first_values = np.mean([items.values for items in first.values()], axis=0)
     second_values = np.mean([items.values for items in second.values()], axis=0)
@@ -529,9 +548,9 @@ def _value_differences(first: Seeds, second: Seeds) -> FloatArray:
 
 
 def _disagreement(first: Seeds, second: Seeds) -> float:
-    """Return the weighted mean of ``_value_differences``: the share of items that only one of two encoders answers."""
+    """Return the share of items that only one of two encoders answers: the weighted mean of absolute differences."""
     items = next(iter(first.values()))
-    return float(_value_differences(first, second) @ items.shares)
+    return float(_absolute_differences(first, second) @ items.shares)
 
 
 def _equivalent_answers(difference: PointEstimate, disagreement: float) -> Answers:

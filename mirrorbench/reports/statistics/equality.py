@@ -81,6 +81,7 @@ def equality_within(estimate: PointEstimate, basis: Basis, margin: float) -> Equ
     if basis.differing == 0 and n < FEWEST_IDENTICAL_ITEMS:
         why_not = f"these items cannot say: no item differs, of fewer than {FEWEST_IDENTICAL_ITEMS}"
         return Equality(margin, why_not=why_not)
+    # The two one-sided tests, if the items suffice: the score test of independent answers needs no least number.
     p = None
     if basis.independent_answers and basis.differing > 0:
         p = estimate.p_within(margin, estimate.df)
@@ -88,6 +89,7 @@ def equality_within(estimate: PointEstimate, basis: Basis, margin: float) -> Equ
         # The error of a difference that rests on few items is itself estimated from only these items.
         df = min(estimate.df, basis.effective_items - 1)
         p = estimate.p_within(margin, df)
+    # The bound counts only if it is significant by itself.
     p_of_bound = _p_of_bound(basis, n, margin)
     if p_of_bound < 1 - LEVEL:
         p = p_of_bound if p is None else min(p, p_of_bound)

@@ -147,6 +147,7 @@ class PointEstimate:
             return self._interval_of_extreme_score(level)
         if self.scale == "area":
             return self._interval_of_area(level)
+        # The same values on all items.
         if self.value == self.error == 0:
             return 0.0, 0.0
         quantile = float(t.ppf((1 + level) / 2, self.df))
@@ -156,6 +157,7 @@ class PointEstimate:
                 # The number of independent items that would have this standard error.
                 n = self.value * (1 - self.value) / self.error**2
             return _wilson_interval(self.value, n, quantile)
+        # Also ``None`` if the error is NaN.
         if not self.error > 0:
             return None
         half_width = self.error * quantile

@@ -157,15 +157,18 @@ def _from_scores_without(scores_without: FloatArray, groups: NDArray[np.intp]) -
 
 
 def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
-    """Return influences on average precision by leaving out single items.
+    """Return the influence of each item on average precision, found by leaving it out.
 
     The result is that of ``influence_of_leaving_out``, in time that grows with the number of items, not its square.
     Average precision is the sum over levels, from the highest value down, of the right items of a level times the
-    precision of all items down to it, divided by the number of right items.
+    precision of all items down to it, divided by the number of right items. Items of equal value have one level.
+
+    Without its only right, or its only wrong item, the score is undefined: then all influences are NaN.
     """
+    # The level of each item; 0 is that of the highest value.
     level = np.unique(-values, return_inverse=True)[1]
     right = (gold == 1).astype(np.float64)
-    # Numbers of items: of each level, and of all levels down to it.
+    # For each level, numbers of items: right ones at the level, right ones and all down to it.
     right_at = np.bincount(level, right)
     right_down_to = np.cumsum(right_at)
     n_down_to = np.cumsum(np.bincount(level))
@@ -173,25 +176,26 @@ def _on_average_precision(values: FloatArray, gold: FloatArray) -> FloatArray:
     n_down_to_less_one = np.maximum(1, n_down_to - 1)
 
     def from_level_down(terms: FloatArray) -> FloatArray:
-        """Return for each item the sum of the terms of its level and all lower ones."""
+        """Return for each item the sum of the terms of its own level and of all lower ones."""
         sums: FloatArray = np.cumsum(terms[::-1])[::-1][level]
         return sums
 
-    # The terms of levels above an item's own do not change without it.
+    # The sum without an item has two parts. The terms of levels above the item's own are the same without it.
     terms = right_at * right_down_to / n_down_to
-    higher = terms.sum() - from_level_down(terms)
+    sum_above = terms.sum() - from_level_down(terms)
     # Without a wrong item, there is one item fewer down to its own level, and down to each lower one.
     terms_without_wrong = right_at * right_down_to / n_down_to_less_one
-    without_wrong = (higher + from_level_down(terms_without_wrong)) / n_right
-    # Without a right item, there is also one right item fewer: down to each of these levels, and in its own level.
+    score_without_wrong = (sum_above + from_level_down(terms_without_wrong)) / n_right
+    # Without a right item, there is also one right item fewer down to each of these levels.
+    terms_without_right = right_at * (right_down_to - 1) / n_down_to_less_one
+    # The item's own level has one right item fewer too, which takes the precision there off the sum once.
     precisions_without_right = (right_down_to - 1) / n_down_to_less_one
-    lower_without_right = from_level_down(right_at * (right_down_to - 1) / n_down_to_less_one)
-    lower_without_right = lower_without_right - precisions_without_right[level]
-    without_right = (higher + lower_without_right) / max(1.0, n_right - 1)
+    sum_from_own_level = from_level_down(terms_without_right) - precisions_without_right[level]
+    score_without_right = (sum_above + sum_from_own_level) / max(1.0, n_right - 1)
 
-    scores_without = np.where(right == 1, without_right, without_wrong)
+    scores_without = np.where(right == 1, score_without_right, score_without_wrong)
     n = len(values)
-    # Without the only item of a label the score is undefined.
+    # Without the only right or the only wrong item the score is undefined, and so is the mean below.
     if n_right == 1:
         scores_without[right == 1] = np.nan
     elif n_right == n - 1:

@@ -264,7 +264,7 @@ def _items_of_metric(
         if "clusters" not in arrays:
             return None
         return _items_with_values(arrays, CLUSTERS, arrays["clusters"])
-    # Any other metric is a registered function of scores and gold.
+    # Any other metric is a registered function of scores and gold; a prefix names the part of the task.
     statistic = metric.removeprefix("subtask1_")
     if statistic not in plugins.metrics:
         return None

@@ -24,32 +24,35 @@ class SharedTexts:
     pairs follow from sums over the items of each text. For the others, *many-text* items, the neighbours are listed.
 
     Args:
-        texts: which item has which text, shape (n, texts), any number but 0; items without texts have no neighbours.
+        texts: a matrix of shape (n, texts) with an entry, which is not 0, where an item has a text. Items without texts
+            have no neighbours.
     """
 
     def __init__(self, texts: csr_array) -> None:
         texts = texts.copy()
         texts.sum_duplicates()
         texts.data[:] = 1
-        counts = np.diff(texts.indptr)
         self._texts = texts
         self._by_text = texts.T.tocsr()
-        self._many_text_items = np.flatnonzero(counts > 2)
-        self._few_text_items = np.flatnonzero(counts <= 2)
+        # Indices of the items, by their number of texts.
+        texts_per_item = np.diff(texts.indptr)
+        self._many_text_items = np.flatnonzero(texts_per_item > 2)
+        self._few_text_items = np.flatnonzero(texts_per_item <= 2)
+        self._two_text_items = np.flatnonzero(texts_per_item == 2)
         self._texts_of_few = texts[self._few_text_items]
-        self._two_text_items = np.flatnonzero(counts == 2)
-        # The pair of texts of each item with two, numbered from 0.
-        both_texts = texts[self._two_text_items].indices.reshape(-1, 2)
-        both_texts = np.sort(both_texts, axis=1).astype(np.int64)
-        codes = both_texts[:, 0] * texts.shape[1] + both_texts[:, 1]
-        self._text_pairs = np.unique(codes, return_inverse=True)[1]
-        # Blocks of many-text items whose neighbours fit into memory. Neighbours with several texts in common are
-        # counted several times here, so blocks are rather too small than too large.
+        # The number of the pair of texts of each two-text item; items with the same two texts have the same number.
+        text_pairs = texts[self._two_text_items].indices.reshape(-1, 2)
+        text_pairs = np.sort(text_pairs, axis=1).astype(np.int64)
+        codes = text_pairs[:, 0] * texts.shape[1] + text_pairs[:, 1]
+        self._numbers_of_text_pairs = np.unique(codes, return_inverse=True)[1]
+        # Blocks of many-text items whose neighbours fit into memory: a block ends where the running number of
+        # neighbours passes a multiple of ``_MOST_PAIRS``. Neighbours with several texts in common are counted several
+        # times, so blocks are rather too small than too large.
         items_per_text = np.diff(self._by_text.indptr)
-        n_listed = np.cumsum(texts[self._many_text_items] @ items_per_text)
-        ends = np.flatnonzero(np.diff(n_listed // _MOST_PAIRS)) + 1
+        neighbours_so_far = np.cumsum(texts[self._many_text_items] @ items_per_text)
+        ends = np.flatnonzero(np.diff(neighbours_so_far // _MOST_PAIRS)) + 1
         self._blocks = np.split(self._many_text_items, ends)
-        # A single block is listed once; several are listed again for each sum.
+        # The neighbours of a single block are listed here, once; those of several are listed anew for each sum.
         self._single_block = None
         if len(self._blocks) == 1:
             self._single_block = self._neighbours(self._many_text_items)
@@ -90,7 +93,7 @@ class SharedTexts:
         two of these squares: the squared sums over items with the same two texts are subtracted.
         """
         sums_by_text = self._texts_of_few.T @ values[self._few_text_items]
-        sums_by_pair = np.bincount(self._text_pairs, values[self._two_text_items])
+        sums_by_pair = np.bincount(self._numbers_of_text_pairs, values[self._two_text_items])
         return float(sums_by_text @ sums_by_text - sums_by_pair @ sums_by_pair)
 
 

@@ -124,7 +124,7 @@ def _step_pairs(table: Table, results: _Results) -> list[_Pair]:
 
 
 def _steps_on_task(table: Table, column_index: int, results: _Results) -> dict[int, int]:
-    """Map the index of each row to that of the row that it is compared with (``row_below``), if there is one."""
+    """Map the index of each row to that of the row of its protocol that it is compared with, if any (``row_below``)."""
     scored = _scored_rows(table, column_index)
     task = table.columns[column_index].name
     steps: dict[int, int] = {}
@@ -135,6 +135,7 @@ def _steps_on_task(table: Table, column_index: int, results: _Results) -> dict[i
             if row.protocol != protocol:
                 continue
             spec = parse_spec(row.spec)
+            # All seeds have the same readout.
             encoder = results[row.key, task][0].encoder
             indices[spec] = index
             readouts[spec] = (str(encoder.get("pooling", "")), str(encoder.get("layers", "")))
@@ -174,6 +175,7 @@ def _best_pairs(table: Table) -> dict[_Pair, int]:
         For each pair, the number of pairs of a tuned and an untuned row that it was chosen from.
     """
     columns = range(len(table.columns))
+    # Indices of the rows of each backbone that have a score in any column.
     # Rows of two revisions of a backbone, or of two protocols, are not compared.
     rows_by_group: dict[tuple[str, str, str], set[int]] = {}
     for column in columns:
@@ -183,6 +185,7 @@ def _best_pairs(table: Table) -> dict[_Pair, int]:
     pairs: dict[_Pair, int] = {}
     for rows in rows_by_group.values():
         for column in columns:
+            # Mean scores in the column by index of the row; of equal ones, the first row is the best.
             means: dict[int, float] = {}
             for index in sorted(rows):
                 score = table.rows[index].scores[column]

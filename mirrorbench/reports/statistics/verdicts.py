@@ -71,6 +71,7 @@ def tested(
         basis = comparisons.basis(row, over, tasks)
         equality = equality_within(estimate, basis, verdict.equality.margin)
         verdict = replace(verdict, equality=equality)
+    # Bonferroni: the error that the interval allows is shared by all tests.
     level = 1 - (1 - LEVEL) / verdict.n_tests
     return replace(
         verdict,
