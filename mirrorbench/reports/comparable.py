@@ -76,7 +76,7 @@ def read_stored(folders: Sequence[Path]) -> list[Stored]:
     return [Stored(read_result(path), path) for folder in folders for path in result_files(folder)]
 
 
-def _by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
+def _newest_first_by_computation(results: Iterable[Result]) -> dict[int | None, list[Result]]:
     """Group results by computation, the newest first; results that do not state it come last."""
     groups: dict[int | None, list[Result]] = {}
     for result in results:
@@ -93,7 +93,7 @@ def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str
         results: results of any computations.
         anew: the command that computes outdated results anew, for the notes.
     """
-    groups = _by_computation(results)
+    groups = _newest_first_by_computation(results)
     chosen = next(iter(groups.values()), [])
     notes = []
     for computation, group in groups.items():
@@ -104,9 +104,9 @@ def newest(results: Iterable[Result], anew: str) -> tuple[list[Result], list[str
 
 
 def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]], list[str]]:
-    """Return two encoders' results of the newest computation in which they share a task, and notes on the others.
+    """Return two encoders' results of the newest computation in which they share a task, and notes on those left out.
 
-    Without such a computation return the newest results of each encoder, which cannot be compared.
+    If there is none, return the results of each encoder's own newest computation, which cannot be compared.
 
     Args:
         sides: the results of each of the two encoders, at least one of each.
@@ -118,9 +118,9 @@ def newest_shared(sides: Sequence[Sequence[Stored]]) -> tuple[list[list[Stored]]
     selected: list[list[Stored]] = []
     notes: list[str] = []
     for side in sides:
-        groups = _by_computation(entry.result for entry in side)  # the newest first
+        groups = _newest_first_by_computation(entry.result for entry in side)
         shared = [computation for computation in groups if computation in shared_computations]
-        # If there are shared ones, the first is the same for both sides.
+        # The newest shared computation is the same for both sides; without one, each side has its own.
         candidates = shared or list(groups)
         newest_computation = candidates[0]
         selected.append([entry for entry in side if entry.result.computation == newest_computation])
@@ -183,11 +183,12 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
     reasons = _reason_if_several("protocols", {result.protocol for result in results})
     reasons += _reason_if_several("evaluated in", {result.evaluated_in for result in results})
 
-    mixed_tasks = _count_ambiguous((result.task, _data_of(result)) for result in results)
+    # Each ``mixed_...`` holds the keys that have several values, and how many.
+    mixed_tasks = _count_if_several((result.task, _data_of(result)) for result in results)
     for task, n_versions in mixed_tasks.items():
         reasons.append(f"{task}: {n_versions} different versions of its data")
 
-    mixed_models = _count_ambiguous(
+    mixed_models = _count_if_several(
         (_model_name(result, plugins), _weights_of(result)) for result in results
     )
     for (spec, languages), n_models in mixed_models.items():
@@ -199,21 +200,21 @@ def mixtures(results: Sequence[Result], plugins: Plugins) -> list[str]:
         for result in results
         if result.task not in mixed_tasks and _model_name(result, plugins) not in mixed_models
     ]
-    mixed_seeds = _count_ambiguous(
+    mixed_seeds = _count_if_several(
         (seed_key(result), result.cell_id) for result in same_data_and_model
     )
-    for (spec, _, task, _, seed), n in mixed_seeds.items():
-        reasons.append(f"{spec} on {task}, seed {seed}: {n} {_EXPERIMENTS}")
+    for (spec, _, task, _, seed), n_experiments in mixed_seeds.items():
+        reasons.append(f"{spec} on {task}, seed {seed}: {n_experiments} {_EXPERIMENTS}")
 
-    # A score with such a seed is not reported again either.
-    reported_scores = {key[:-1] for key in mixed_seeds}
-    mixed_scores = _count_ambiguous(
+    # A score with such a seed is not reported again either; the key of a seed is that of its score and the seed.
+    reported_scores = {key_of_seed[:-1] for key_of_seed in mixed_seeds}
+    mixed_scores = _count_if_several(
         (score_key(result), result.experiment)
         for result in same_data_and_model
         if score_key(result) not in reported_scores
     )
-    for (spec, _, task, _), n in mixed_scores.items():
-        reasons.append(f"{spec} on {task}: its seeds are of {n} {_EXPERIMENTS}")
+    for (spec, _, task, _), n_experiments in mixed_scores.items():
+        reasons.append(f"{spec} on {task}: its seeds are of {n_experiments} {_EXPERIMENTS}")
     return reasons
 
 
@@ -233,8 +234,8 @@ def _weights_of(result: Result) -> str:
     return str(result.encoder.get("weights", ""))
 
 
-def _count_ambiguous(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, int]:
-    """Count the distinct values of each key in pairs of key and value; leave out keys with a single one."""
+def _count_if_several(pairs: Iterable[tuple[_Key, str]]) -> dict[_Key, int]:
+    """Return the number of distinct values of each key that has several, from pairs of key and value."""
     values_by_key: dict[_Key, set[str]] = {}
     for key, value in pairs:
         values_by_key.setdefault(key, set()).add(value)

@@ -130,22 +130,22 @@ class EncoderComparison:
         return notebook(self.table)
 
     def sentences(self) -> list[str]:
-        """Return the verdicts of ``every`` as sentences, as below a leaderboard."""
-        first, second = self.rows
+        """Return a sentence for the verdict on each task, then one for the average, worded as below a leaderboard."""
+        row_a, row_b = self.rows
         columns = {column.name: column for column in self.columns}
         sentences = []
-        for entry in self.every:
-            if first.label == second.label:
-                # The same encoder is compared in two folders.
-                row = f"{first.label} (A)"
-                over = f"{second.label} (B)"
+        for comparison in self.every:
+            if row_a.label == row_b.label:
+                # One encoder is compared across two folders of results.
+                name_a = f"{row_a.label} (A)"
+                name_b = f"{row_b.label} (B)"
             else:
-                row = row_name(first, self.rows)
-                # Verdicts on best rows have a tuned one and an untuned one; B is the untuned one if A is tuned.
-                second_is_best_untuned = entry.test.best and first.tuned
-                over = over_name(second, self.rows, second_is_best_untuned)
-            column = column_phrase(columns[entry.task], self.columns)
-            _, text = sentence(entry.test, Names(row, over, column))
+                name_a = row_name(row_a, self.rows)
+                # ``test.best``: the best tuned row is compared with the best untuned one, so if A is tuned, B is not.
+                b_is_best_untuned = comparison.test.best and row_a.tuned
+                name_b = over_name(row_b, self.rows, b_is_best_untuned)
+            on_column = column_phrase(columns[comparison.task], self.columns)
+            _, text = sentence(comparison.test, Names(name_a, name_b, on_column))
             sentences.append(text)
         return sentences
 
@@ -158,9 +158,10 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
         name = entry.task
         if entry.task == AVERAGE:
             name = f"{AVERAGE} of {len(compared.tasks)}"
-        cells = [Score(nan, None, 1, text=text) for text in _texts_of_cells(entry)]
+        # Cells are printed as these texts, so their scores need no number.
+        cells = [Score(nan, None, 1, text=text) for text in _cell_texts(entry)]
         rows.append(Row(name, "", tuple(cells)))
-    # The last sentence is that on the average, if there is one; it comes first below the table.
+    # The last sentence is that on the average, or on the only task; it comes first below the table.
     *other_sentences, main_sentence = compared.sentences()
     notes = [main_sentence, note_on_numbers(compared), *compared.notes, *other_sentences]
     notes += caveat_notes([entry.test for entry in compared.every])
@@ -175,8 +176,8 @@ def pair_table(compared: EncoderComparison, title: str) -> Table:
     )
 
 
-def _texts_of_cells(entry: TaskComparison) -> list[str]:
-    """Return the cells of a task, in the order of the headings."""
+def _cell_texts(entry: TaskComparison) -> list[str]:
+    """Return the texts of the cells of a task, in the order of the headings; ``undefined`` for a missing number."""
     interval = "undefined"
     if entry.test.interval:
         low, high = entry.test.interval
@@ -227,7 +228,7 @@ def _score_text(score: SeedMean) -> str:
 
 
 def pair_rows(compared: EncoderComparison) -> list[dict[str, Any]]:
-    """Return a row of numbers for each task, and for the average over several."""
+    """Return a row of numbers for each task, and for the average over several; ``None`` where undefined."""
     rows = []
     for entry in compared.every:
         low, high = entry.test.interval or (None, None)

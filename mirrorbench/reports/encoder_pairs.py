@@ -90,11 +90,7 @@ def compare_encoders(
     # The verdicts on the tasks.
     comparisons = Comparisons(pair.items, plugins)
     board = _Board.of(folder, results, plugins) if folder else _Board()
-    verdicts = []
-    for task in results:
-        verdict = board.with_best_mark(_untested(task, results, equality))
-        verdicts.append(_tested(verdict, comparisons, results))
-    verdicts = _corrected_over_tasks(verdicts)
+    verdicts = _verdicts_on_tasks(results, comparisons, board, equality)
     task_comparisons = [_task_comparison(verdict, comparisons, results) for verdict in verdicts]
     n_others = board.count_others(verdicts)
     if n_others:
@@ -104,12 +100,14 @@ def compare_encoders(
             f"The leaderboard of {folder} has {tests} on {on_tasks}, for which p is not corrected here."
         )
 
+    # The verdict on the average over several tasks.
     average = None
     if len(results) > 1:
         verdict, other_steps = _verdict_on_average(pair, comparisons, board, equality, plugins)
         average = _task_comparison(verdict, comparisons, results)
         titles = {task: task for task in results}
         notes += notes_on_matching(comparisons, "AB", titles, plugins)
+        # A verdict on best rows is corrected for their choice instead, as ``note_on_numbers`` says.
         if other_steps and not verdict.best:
             notes.append(board.note_on_correction(other_steps))
 
@@ -125,6 +123,17 @@ def compare_encoders(
     )
 
 
+def _verdicts_on_tasks(
+    results: _Results, comparisons: Comparisons, board: _Board, equality: Equality | None
+) -> list[Verdict]:
+    """Return the tested verdict on each task, corrected for the others (``_corrected_over_tasks``)."""
+    verdicts = []
+    for task in results:
+        untested = board.with_best_mark(_untested(task, results, equality))
+        verdicts.append(_tested(untested, comparisons, results))
+    return _corrected_over_tasks(verdicts)
+
+
 def _verdict_on_average(
     pair: _Pair,
     comparisons: Comparisons,
@@ -136,8 +145,8 @@ def _verdict_on_average(
 
     The p-value of the verdict is corrected together with those of the other steps.
     """
-    verdict = board.with_best_mark(_untested(AVERAGE, pair.results, equality))
-    verdict = _tested(verdict, comparisons, pair.results)
+    untested = board.with_best_mark(_untested(AVERAGE, pair.results, equality))
+    verdict = _tested(untested, comparisons, pair.results)
     steps = board.steps_in_average(plugins, pair.items_by_cell)
     other_steps = [step for step in steps if not _on_same_rows(step, verdict)]
     family = [verdict, *other_steps]
@@ -194,24 +203,30 @@ class _Pair:
     notes: list[str] = field(default_factory=list)
 
 
-def _read_pair(tasks: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Pair:
-    """Read the items of A and B on each task; leave out tasks on which a result has none, with a note."""
+def _read_pair(stored_by_task: Mapping[str, Sequence[Sequence[Stored]]], plugins: Plugins) -> _Pair:
+    """Return the results and items of A and B; leave out tasks on which a result has no items, with a note.
+
+    Args:
+        stored_by_task: the stored results of A, and those of B, on each task.
+        plugins: plugins with the metrics.
+    """
     pair = _Pair()
-    for task, sides in tasks.items():
+    for task, sides in stored_by_task.items():
         items_of_sides: list[dict[int, ItemScores]] = []
-        complete = True
+        is_complete = True
         for side in sides:
-            seeds: dict[int, ItemScores] = {}
+            items_by_seed: dict[int, ItemScores] = {}
             for entry in side:
                 items = items_of(entry, plugins)
                 if items is None:
-                    # The score of this seed cannot be computed from its predictions.
-                    complete = False
+                    # The score of this seed cannot be computed from its predictions. Other items are read all the same:
+                    # ``items_by_cell`` serves the leaderboard too.
+                    is_complete = False
                     continue
-                seeds[entry.result.seed] = items
+                items_by_seed[entry.result.seed] = items
                 pair.items_by_cell[entry.result.cell_id] = items
-            items_of_sides.append(seeds)
-        if not complete:
+            items_of_sides.append(items_by_seed)
+        if not is_complete:
             pair.notes.append(
                 f"{task}: not compared, since a score is undefined or cannot be computed from its predictions"
             )

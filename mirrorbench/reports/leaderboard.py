@@ -75,6 +75,7 @@ def build_table(
         *provenance(results, {result.main_metric for result in results}),
         *_notes_on_failures(failures, labels),
     ]
+    # Averages that no row has are removed only after this note on them.
     labels_without_average = _labels_without_average(columns, table_rows)
     if labels_without_average:
         notes.append(
@@ -157,19 +158,30 @@ def _encoder_rows(
     labels: Mapping[EncoderSpec, str],
     plugins: Plugins,
 ) -> list[Row]:
-    """Return a row for each encoder and protocol; an encoder without results has one empty row per protocol."""
+    """Return a row for each encoder and each protocol that it has results for.
+
+    An encoder without any results has an empty row for each protocol in the table.
+
+    Args:
+        results: results of one computation; of several on one task and seed the last counts.
+        specs: the encoders, in the order of the rows; empty for all in the results.
+        columns: the columns of the table.
+        labels: the label of each encoder.
+        plugins: the registered tasks.
+    """
     # Results by spec and protocol, then by task and seed.
     results_by_row: dict[tuple[str, str], dict[str, dict[int, Result]]] = {}
     for result in results:
         results_by_task = results_by_row.setdefault((result.spec, result.protocol), {})
         results_by_task.setdefault(result.task, {})[result.seed] = result
     specs_with_results = dict.fromkeys(spec for spec, _ in results_by_row)
+    # Without results there is one row for each encoder, under no protocol.
     protocols = list(dict.fromkeys(protocol for _, protocol in results_by_row)) or [""]
     table_rows = []
     for spec in specs or map(parse_spec, specs_with_results):
         for protocol in protocols:
             results_by_task = results_by_row.get((str(spec), protocol), {})
-            # An encoder that was measured under another protocol has no row under this one.
+            # An encoder that was measured only under other protocols has no row under this one.
             if not results_by_task and str(spec) in specs_with_results:
                 continue
             label = labels[spec]
@@ -191,15 +203,17 @@ def _encoder_row(
 ) -> Row:
     """Return the row of an encoder; ``results_by_task`` holds the results of each task by seed."""
     task_names = [column.name for column in columns if not column.average_of]
-    cells = {task: results_by_task.get(task, {}) for task in task_names}
-    results = [result for cell in cells.values() for result in cell.values()]
+    seeds_by_task = {task: results_by_task.get(task, {}) for task in task_names}
+    results = [result for seeds in seeds_by_task.values() for result in seeds.values()]
+    # Scores of several models or experiments have no average.
     can_be_averaged = not mixtures(results, plugins)
     scores: list[Score | None] = []
     for column in columns:
         if column.average_of and not can_be_averaged:
             scores.append(None)
         else:
-            scores.append(mean_over_seeds([cells[task] for task in column.tasks]))
+            # A task's column has one task, an average's column has several.
+            scores.append(mean_over_seeds([seeds_by_task[task] for task in column.tasks]))
     return Row(
         label,
         str(spec),
@@ -266,11 +280,11 @@ def row_labels(
 def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
     """Return the papers' label of a row: ``BERT-CLS``, ``BERT + Mirror (drophead=0.05)``, ``BERT-mp, whitened``."""
     params = dict(spec.params)
-    preset: Mapping[str, Any] = {}
+    # Settings that are the default of a registered backbone, and that its name implies, are left out.
+    implied_settings: Mapping[str, Any] = {}
     if spec.backbone in BACKBONES:
-        preset = BACKBONES[spec.backbone].unnamed
-    # The label of the backbone implies its preset.
-    for key, value in preset.items():
+        implied_settings = BACKBONES[spec.backbone].unnamed
+    for key, value in implied_settings.items():
         if params.get(key) == value:
             del params[key]
     # The transformation is named at the end.
@@ -279,8 +293,8 @@ def row_label(spec: EncoderSpec, plugins: Plugins) -> str:
 
     label = backbone_label(spec)
     if spec.method == "base":
-        # The default pooling of a backbone with a preset is that of the preset, which the label implies.
-        default_pooling = "" if preset else "mean"
+        # Without a pooling in the spec it is the implied one, which has no suffix, or else mean pooling: "-mp".
+        default_pooling = "" if implied_settings else "mean"
         pooling = str(params.pop("pooling", default_pooling))
         label += _POOLING_SUFFIXES.get(pooling, f"-{pooling}")
     elif spec.method in plugins.methods:
@@ -308,15 +322,20 @@ def _setting_words(key: str, value: Any) -> str:
 def _baseline_rows(
     columns: Sequence[Column], results: Sequence[Result], plugins: Plugins
 ) -> list[Row]:
-    """Return a row for each baseline of the tasks whose main metric is shown."""
+    """Return a row for each baseline of the tasks, with its scores on the tasks that are shown with their main metric.
+
+    A task names its baselines, and the metrics of a result that hold their scores.
+    """
     # Scores by label of the baseline, then by task.
     scores_by_label: dict[str, dict[str, Score]] = {}
     for result in results:
         if result.task not in plugins.tasks:
             continue
         task = plugins.tasks[result.task]
+        # A baseline is comparable only with the main metric of its task.
         if result.main_metric != task.main_metric:
             continue
+        # A score that was replaced, such as one on fewer items, is not comparable with the stored baseline.
         if result.main_score != result.metrics.get(task.main_metric):
             continue
         for label, metric in task.baselines.items():
@@ -345,13 +364,13 @@ def _suite_of(task: str) -> str:
 
 
 def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
-    """Return the column of a task; its metric, number of items and overlap are those that its results state."""
+    """Return the column of a task; its metric, number of items and share of seen items are those of its results."""
     task_results = [result for result in results if result.task == name]
     suite = _suite_of(name)
     metric = ", ".join(sorted({result.main_metric for result in task_results}))
     n_items = max((result.n_items for result in task_results), default=0)
     seen = max((_overlap(result) for result in task_results), default=0.0)
-    # Of a task whose plugin is not installed, only its results say anything.
+    # If the plugin of the task is not installed, only its results describe it.
     if name not in plugins.tasks:
         level = str(task_results[0].cell.get("level", "")) if task_results else ""
         return Column(name, name, suite, level, metric=metric, n_items=n_items, seen=seen)
@@ -359,6 +378,7 @@ def _column(name: str, plugins: Plugins, results: Sequence[Result]) -> Column:
     task = plugins.tasks[name]
     noun_of_items = "items"
     if getattr(task, "items_name", "") == "pairs":
+        # "wic" is no kind of text, as "word" or "sentence" are.
         noun_of_items = "pairs" if task.level == "wic" else f"{task.level} pairs"
     source = None
     card = getattr(task, "card", None)
@@ -432,15 +452,16 @@ class Leaderboard:
     plugins: Plugins
 
     def __getitem__(self, task: str) -> float:
-        """Return the main score of the only encoder on a task, mean over seeds.
+        """Return the only encoder's main score on a task, averaged over seeds.
 
         Raises:
             UnknownNameError: no such task among the results.
-            UsageError: there are several encoders, or the score is missing.
+            UsageError: there is not exactly one encoder, or the score is missing.
         """
         names = [column.name for column in self.table.columns]
         if task not in names:
             raise unknown_name("task of these results", task, names)
+        # Rows without a spec are baselines.
         rows = [row for row in self.table.rows if row.spec]
         if len(rows) != 1:
             labels = ", ".join(row.label for row in rows)
@@ -567,8 +588,9 @@ def _corpora(results: Sequence[Result]) -> Iterator[str]:
     if any(result.cell.get("post") for result in results):
         verb = "tuned or fitted on"
     corpora = sorted(tasks_by_corpus)
-    distinct_tasks = {frozenset(tasks) for tasks in tasks_by_corpus.values()}
-    if len(distinct_tasks) == 1:
+    # Tasks are named only if not all corpora are for the same ones.
+    task_sets = {frozenset(tasks) for tasks in tasks_by_corpus.values()}
+    if len(task_sets) == 1:
         yield f"{verb.capitalize()}: {', '.join(corpora)}."
     elif corpora:
         uses = [f"{corpus} for {', '.join(tasks_by_corpus[corpus])}" for corpus in corpora]

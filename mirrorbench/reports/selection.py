@@ -105,7 +105,7 @@ def _share_a_task(first: Sequence[Stored], second: Sequence[Stored]) -> bool:
 
 
 def _candidate_rows(text: str, folder: Path, protocol: str, plugins: Plugins) -> list[list[Stored]]:
-    """Return the results of each row that a text may name, the most likely row first.
+    """Return a list of results for each row that ``text`` may name, the most likely row first.
 
     Raises:
         UnknownNameError: there is no such row.
@@ -122,18 +122,23 @@ def _candidate_rows(text: str, folder: Path, protocol: str, plugins: Plugins) ->
     for spec, entries in rows.items():
         if any(text == entry.result.name for entry in entries):
             candidates.append(spec)
-    # Then the papers' label or, if no row has it, a spec.
+    # Then the papers' label.
     rows_of_papers_label = [spec for spec in rows if text == row_label(spec, plugins)]
     candidates += rows_of_papers_label
+    # Only a text that is no papers' label is read as a spec.
     if not rows_of_papers_label:
         try:
             spec = parse_spec(text)
         except UsageError:
-            # A label or name need not be a spec.
+            # A label or name that was found above need not be a spec.
             if not candidates:
                 raise
         else:
-            candidates.append(spec if spec in rows else _untuned_row(spec, sorted(rows, key=str)))
+            # A bare backbone without results under this spec stands for its untuned row.
+            if spec not in rows:
+                spec = _untuned_row(spec, sorted(rows, key=str))
+            candidates.append(spec)
+    # Without repeats, and without a spec that has no results.
     found = [rows[spec] for spec in dict.fromkeys(candidates) if spec in rows]
     if not found:
         labels = sorted(shown_labels.values())
@@ -232,7 +237,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     """Build the leaderboard of the results in folders, or read one finished table in JSON.
 
     Raises:
-        UsageError: there are no such results, they are not comparable, or a finished table is named together with
+        UsageError: no results fit the choice, they are not comparable, or a finished table is named together with
             other sources or with a choice of rows, columns or statistics.
     """
     files = [path for path in sources if path.is_file()]
@@ -246,8 +251,9 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
                 f"{files[0]} is a finished table",
                 "Selections and statistics need folders of results.",
             )
-        return Leaderboard(read_table(files[0]), (), (), plugins)
+        return Leaderboard(read_table(files[0]), results=(), failures=(), plugins=plugins)
     stored, rows, notes = select(sources, plugins, choice)
+    # Unless the items are read here, ``with_statistics`` reads those that it needs.
     items: dict[str, ItemScores] | None = None
     if choice.without_overlap:
         stored, items, overlap_notes = without_overlap(stored, read_items(stored, plugins), plugins)
@@ -256,7 +262,7 @@ def stored_leaderboard(sources: Sequence[Path], choice: Choice, plugins: Plugins
     table = build_table(results, plugins, choice.tasks, rows)
     table = with_statistics(table, stored, plugins, choice.intervals, choice.ties, items)
     table = replace(table, warnings=(*table.warnings, *notes))
-    return Leaderboard(table, results, (), plugins)
+    return Leaderboard(table, results, failures=(), plugins=plugins)
 
 
 def without_overlap(
@@ -382,8 +388,8 @@ def read_items(stored: Sequence[Stored], plugins: Plugins) -> dict[str, ItemScor
         with suppress(DataFormatError):
             comparable_entry = entry
             if several_folders and is_private:
-                # Contents of own data are numbered with a secret of their folder. Without these numbers, items are
-                # matched by file and row.
+                # The numbers of the contents of private data depend on a secret of their folder, so those of two
+                # folders do not match. Without them, items are matched by file and row.
                 arrays = dict(entry.predictions())
                 arrays.pop("content", None)
                 comparable_entry = entry._replace(in_memory=arrays)
@@ -429,15 +435,15 @@ def select(
     results, notes = newest(results, _command_to_run_again(outdated, folders))
 
     # Choose the encoders, and take the chosen metric of each task as its main one.
-    encoders = _encoders_in_order(results, choice.tasks, plugins)
-    encoders = _chosen_encoders(encoders, results, choice, plugins)
+    all_encoders = _encoders_in_order(results, choice.tasks, plugins)
+    encoders = _chosen_encoders(all_encoders, results, choice, plugins)
     specs = {str(spec) for spec in encoders}
-    other_metric = choice.metrics.get("", "")
+    # The metric of tasks without one of their own; empty for the main metric of each result.
+    default_metric = choice.metrics.get("", "")
     chosen = []
     for result in results:
         if str(parse_spec(result.spec)) in specs:
-            # Empty for the main metric of the result.
-            metric = choice.metrics.get(result.task, other_metric)
+            metric = choice.metrics.get(result.task, default_metric)
             chosen.append(_with_metric(result, metric))
 
     # What cannot be compared is an error, or a warning if the user allows it.

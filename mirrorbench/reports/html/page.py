@@ -52,9 +52,11 @@ def html(table: Table) -> str:
         script = "\n".join(map(_template_file, SCRIPTS))
         data = page_data(table)
     commands = leaderboard_commands(table) if table.layout == "leaderboard" else ""
+    # The banner has its own place on the page, beside the title.
+    title = title_of(replace(table, banner=""))
     page = _templates().get_template("page.html")
     return page.render(
-        title=_on_one_line(title_of(replace(table, banner=""))),
+        title=_on_one_line(title),
         banner=_on_one_line(table.banner),
         answers=_answers(table),
         style=style,
@@ -101,6 +103,7 @@ def page_data(table: Table) -> dict[str, Any]:
     notes = []
     for _, note in note_lines(table):
         notes.append({"plain": _on_one_line(note), "markdown": escape_markdown(note)})
+    # What belongs to the whole table, for the plot of differences and for copies as Markdown or LaTeX.
     data["display"] = {
         "differences": _differences(table),
         "digits": DIGITS,
@@ -193,6 +196,7 @@ def _template_values(table: Table) -> dict[str, Any]:
     for row, ranks in zip(table.rows, table.ranks(), strict=True):
         cells = []
         for score, rank in zip(row.scores, ranks, strict=True):
+            # The deviation is empty if there is none.
             mean, _, deviation = with_deviation(score).partition(" ± ")
             dagger = TIED if score and score.tied else ""
             cells.append((mean.replace("-", "−"), deviation, rank, dagger))

@@ -32,8 +32,8 @@ class Headlines(NamedTuple):
     """The verdicts in the first notes of a leaderboard; ``None`` where it has none."""
 
     gain: Verdict | None
-    """The best tuned row against the untuned row that it changes, on the longest tested average; without an average,
-    the largest significant gain on a task. A table without tuned rows has the best transformed row instead."""
+    """The best tuned row against the untuned row that it changes, on the tested average of most tasks; without an
+    average, the largest significant gain on a task. A table without tuned rows has the best transformed row instead."""
     over_best: Verdict | None
     """The best tuned row of a backbone against its best untuned row, where that is another one."""
     loss: Verdict | None
@@ -47,13 +47,14 @@ def headlines(table: Table) -> Headlines:
     if any(row.tuned for row in table.rows):
         candidates = [verdict for verdict in tested if _compares_tuned_with_untuned(table, verdict)]
 
-    # The longest average stands for all tasks; without one, any task may have the headline.
+    # The average of most tasks stands for all; without an average, any task may have the headline.
     tested_columns = {verdict.column for verdict in candidates}
-    longest = _longest_average(c for c in table.columns if c.name in tested_columns)
-    columns = [longest.name] if longest else [column.name for column in table.task_columns]
+    average = _average_of_most_tasks(c for c in table.columns if c.name in tested_columns)
+    columns = [average.name] if average else [column.name for column in table.task_columns]
 
-    gain = _strongest(table, candidates, columns, best=False)
-    over_best = _strongest(table, candidates, [gain.column] if gain else columns, best=True)
+    gain = _strongest(table, candidates, columns, on_best_rows=False)
+    columns_of_best = [gain.column] if gain else columns
+    over_best = _strongest(table, candidates, columns_of_best, on_best_rows=True)
     loss = _largest_loss([verdict for verdict in tested if verdict is not gain])
     return Headlines(gain, over_best, loss)
 
@@ -64,14 +65,14 @@ def _compares_tuned_with_untuned(table: Table, verdict: Verdict) -> bool:
     return row.tuned and not other.tuned
 
 
-def _longest_average(columns: Iterable[Column]) -> Column | None:
+def _average_of_most_tasks(columns: Iterable[Column]) -> Column | None:
     """Return the column that averages most tasks; ``None`` without averages."""
     averages = [column for column in columns if column.average_of]
     return max(averages, key=lambda column: len(column.average_of), default=None)
 
 
 def _strongest(
-    table: Table, verdicts: Sequence[Verdict], columns: Sequence[str], best: bool
+    table: Table, verdicts: Sequence[Verdict], columns: Sequence[str], on_best_rows: bool
 ) -> Verdict | None:
     """Choose one verdict: in a single column the one whose row scores highest, in several the one with the largest gain.
 
@@ -81,10 +82,12 @@ def _strongest(
         table: the table.
         verdicts: tested verdicts.
         columns: names of columns.
-        best: choose among the verdicts on best rows, or among all others.
+        on_best_rows: choose among the verdicts on best rows, or among all others.
     """
     candidates = [
-        verdict for verdict in verdicts if verdict.column in columns and verdict.best == best
+        verdict
+        for verdict in verdicts
+        if verdict.column in columns and verdict.best == on_best_rows
     ]
     names = [column.name for column in table.columns]
 
@@ -176,12 +179,12 @@ def _summary(table: Table, show: Show, say: Callable[[Verdict, Names, Show], Lin
 
 
 def _sentence_on_best_row(table: Table, verdicts: Sequence[Verdict], show: Show) -> str:
-    """Return a sentence on the best and second best row, on the longest average or on the only column.
+    """Return a sentence on the best and second best encoder, on the average of most tasks or on the only column.
 
-    Empty where one of ``verdicts`` is about the best row, where fewer than two rows have a score, and where several
-    columns have no average.
+    Empty where one of ``verdicts`` is about the best one, where fewer than two have a score, and where there are
+    several columns but no average.
     """
-    column = _longest_average(table.columns)
+    column = _average_of_most_tasks(table.columns)
     if column is None and len(table.columns) == 1:
         column = table.columns[0]
     if column is None:
@@ -190,7 +193,8 @@ def _sentence_on_best_row(table: Table, verdicts: Sequence[Verdict], show: Show)
     scores: list[tuple[Row, Score]] = []
     for row in table.rows:
         score = row.scores[index]
-        if row.spec and score:
+        is_baseline = not row.spec
+        if score and not is_baseline:
             scores.append((row, score))
     if len(scores) < 2:
         return ""
@@ -199,12 +203,12 @@ def _sentence_on_best_row(table: Table, verdicts: Sequence[Verdict], show: Show)
     if any(best in table.rows_of(verdict) for verdict in verdicts):
         return ""
     labels_of_tied = [row.label for row, score in scores[1:] if score.tied]
-    certainty = "not tested against it"
+    caveat = "not tested against it"
     if labels_of_tied:
-        certainty = f"not separable from {', '.join(labels_of_tied)}"
+        caveat = f"not separable from {', '.join(labels_of_tied)}"
     return (
         f"Best{column_phrase(column, table.columns)}: {best.label} {show(best_score.mean)}, "
-        f"then {second.label} {show(second_score.mean)}; {certainty}"
+        f"then {second.label} {show(second_score.mean)}; {caveat}"
     )
 
 
@@ -243,6 +247,7 @@ def _measurement(table: Table) -> list[Line]:
     n_tasks_by_metric = Counter(column.metric for column in tasks)
     for metric, n_tasks in n_tasks_by_metric.items():
         if metric and len(n_tasks_by_metric) > 1:
+            # Several metrics: each with the number of its tasks.
             parts.append(f"{metric_words(metric)} ({n_tasks})")
         elif metric:
             parts.append(metric_words(metric))
@@ -252,13 +257,14 @@ def _measurement(table: Table) -> list[Line]:
     subject = table.heads()[0] if len(tasks) == 1 else f"{len(tasks)} tasks"
     text = f"{subject}: {', '.join(parts)}"
 
-    seeds = {score.n for row in table.rows if row.tuned for score in row.scores if score}
-    if seeds == {1}:
+    # Seeds are those of tuning, so only tuned rows count.
+    seed_counts = {score.n for row in table.rows if row.tuned for score in row.scores if score}
+    if seed_counts == {1}:
         text += "; one seed (--seeds 3 for more)"
-    elif len(seeds) == 1:
-        text += f"; {seeds.pop()} seeds (±)"
-    elif seeds:
-        text += f"; {min(seeds)} to {max(seeds)} seeds (±)"
+    elif len(seed_counts) == 1:
+        text += f"; {seed_counts.pop()} seeds (±)"
+    elif seed_counts:
+        text += f"; {min(seed_counts)} to {max(seed_counts)} seeds (±)"
     if _has_ties(table):
         text += f"; {TIED} not separable from the best"
     return [("", text)]

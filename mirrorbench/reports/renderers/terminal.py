@@ -35,6 +35,7 @@ def draw(table: Table, console: Console) -> None:
 
     title = table.heading
     cells = [[_cell(score) for score in row.scores] for row in table.rows]
+    # A row has one label or, in a paper's table, a label and its part.
     label_widths = [max(map(len, part)) for part in zip(*table.labels(), strict=True)]
     widths = _column_widths(table, cells)
     blocks = [list(range(len(table.columns)))]
@@ -119,20 +120,32 @@ def _grid(
     label_widths: list[int],
     widths: list[int],
 ) -> Grid:
-    """Draw some rows and columns of a table."""
+    """Return a grid of some rows and columns of a table, with the labels of the rows on the left.
+
+    Args:
+        table: the table.
+        cells: the texts of all scores, by row and column.
+        rows: indices of the rows to draw.
+        columns: indices of the columns to draw.
+        label_widths: widths of the label and of its other parts.
+        widths: the width of each column of the table.
+    """
     from rich.box import SIMPLE_HEAD
     from rich.table import Table as Grid
     from rich.text import Text
 
     grid = Grid(header_style="", box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    # The columns: those of the labels, then those of the scores.
     corner, *row_labels = table.labels()
     for part, width in zip(corner, label_widths, strict=True):
         grid.add_column(Text(part), width=width, overflow="fold")
     heads = table.heads()
     for i in columns:
+        # Columns of facts hold texts, which may be wrapped to any width.
         width_of_column = None if table.layout == "facts" else widths[i]
         grid.add_column(Text(heads[i]), justify="right", width=width_of_column)
     ranks = table.ranks()
+    # Only a paper's table has lines between its blocks of rows.
     starts_of_sections = [] if table.layout == "leaderboard" else table.blocks()
     for i in rows:
         if i in starts_of_sections:
@@ -140,7 +153,8 @@ def _grid(
         scores = []
         for column in columns:
             text, suffix = cells[i][column]
-            scores.append(Text.assemble((text, _RANK_STYLES[ranks[i][column]]), suffix))
+            style = _RANK_STYLES[ranks[i][column]]
+            scores.append(Text.assemble((text, style), suffix))
         grid.add_row(*map(Text, row_labels[i]), *scores)
     return grid
 

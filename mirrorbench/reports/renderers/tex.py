@@ -263,7 +263,9 @@ def _tabular(
     usual_width = table_width(cells, SIZES[0])
     if resize:
         line = COLUMN_LINE if columns_of_page == 2 else PAGE_LINE
-        layout = Layout(SIZES[0], "table", True, usual_width, line)
+        layout = Layout(
+            size=SIZES[0], float_name="table", scaled=True, width=usual_width, line=line
+        )
         reason = ""
     else:
         layout = fitting_layout(cells, n_lines, columns_of_page, with_notes)
@@ -371,18 +373,21 @@ def ended(text: str) -> str:
 
 
 def _head(table: Table, columns: Sequence[int]) -> list[str]:
-    """Return the lines of the heading, with suites above their columns where there are several."""
+    """Return the lines of the heading; if the table has several suites, a line of suites and one of rules come first.
+
+    ``columns`` are the indices of the columns that are shown.
+    """
     corner = [protect_start(escape_latex(part)) for part in table.labels()[0]]
-    members = [table.columns[i] for i in columns]
-    titles = [latex_heading(column.title) for column in members]
+    shown_columns = [table.columns[i] for i in columns]
+    titles = [latex_heading(column.title) for column in shown_columns]
     line_of_titles = " & ".join([*corner, *titles]) + r" \\"
-    if not table.groups() or not any(column.suite for column in members):
+    if not table.groups() or not any(column.suite for column in shown_columns):
         return [line_of_titles]
 
     cells = [""] * len(corner)
     rules = []
     first = len(corner) + 1  # LaTeX counts columns from 1
-    for suite, columns_of_suite in groupby(members, lambda column: column.suite):
+    for suite, columns_of_suite in groupby(shown_columns, lambda column: column.suite):
         span = len(list(columns_of_suite))
         cells.append(rf"\multicolumn{{{span}}}{{c}}{{{escape_latex(suite)}}}")
         if suite:
@@ -406,16 +411,16 @@ def _heading_lines(title: str) -> list[str]:
 def _body(
     table: Table, rows: Sequence[int], columns: Sequence[int], show: Callable[[float], str]
 ) -> list[str]:
-    """Return the lines of the rows, with a rule between blocks."""
+    """Return the lines of some rows and columns, given by index, with a rule between blocks of rows."""
     rule = r"\midrule" if table.layout == "leaderboard" else r"\addlinespace"
-    starts = table.blocks()
-    labels = table.labels()[1:]
+    block_starts = table.blocks()
+    labels = table.labels()[1:]  # without the heading
     ranks = table.ranks()
     lines = []
     previous = None
     for i in rows:
         # The row that begins a block may not be among ``rows``.
-        if previous is not None and any(previous < start <= i for start in starts):
+        if previous is not None and any(previous < start <= i for start in block_starts):
             lines.append(rule)
         first, *others = map(escape_latex, labels[i])
         cells = [protect_start(first), *others]

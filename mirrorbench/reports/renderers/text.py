@@ -143,7 +143,7 @@ def _verdict_rows(table: Table) -> _HeadAndRows:
     for verdict in table.verdicts:
         row, over = table.rows_of(verdict)
         low, high = _ends(verdict.interval)
-        unseen = verdict.unseen or Unseen(0.0)
+        unseen = verdict.unseen or Unseen(0.0)  # no item was seen
         unseen_low, unseen_high = _ends(unseen.interval)
         _, text = sentence(verdict, names_of(table, verdict))
         # In the order of the head.

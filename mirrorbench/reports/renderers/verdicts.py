@@ -107,11 +107,11 @@ def sentence(verdict: Verdict, names: Names, show: Show = number) -> Line:
 
 
 def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
-    """Return the beginning of the sentence on a verdict, with its mark.
+    """Return the mark of a verdict and the first part of its sentence: answer, rows and numbers.
 
     ``Mirror beats the untuned model on STS-B: +.067 [.051, .083], p = .0069 (2 tests: .014)``
     """
-    # A verdict without a p-value has a reason why it was not tested.
+    # Without a corrected p-value there was no test; ``why_not`` is the reason.
     if verdict.corrected is None:
         rows = f"{names.row} over {names.over}"
         if verdict.difference is not None:
@@ -130,7 +130,7 @@ def headline(verdict: Verdict, names: Names, show: Show = number) -> Line:
         mark, verb = "+", "beats"
     else:
         mark, verb = "-", "loses to"
-    # The name begins the sentence.
+    # The name begins the sentence, so it gets a capital.
     row = names.row
     if row.startswith("the "):
         row = f"T{row[1:]}"
