@@ -53,6 +53,7 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
             "lora cannot be added to a backbone that is an adapter itself",
             "Tune it without lora, or write that backbone with --merge first.",
         )
+    # Conv1D stores its matrix transposed, which peft has to be told.
     has_conv1d = any(type(module) is Conv1D for module in model.modules())
     settings = LoraConfig(
         r=rank,
@@ -63,10 +64,11 @@ def add_adapter(model: Any, base: Path, rank: int, seed: int) -> None:
         fan_in_fan_out=has_conv1d,
     )
     with torch.random.fork_rng(devices=[]):
+        # This freezes the weights of the model, and draws A in their precision.
         model.add_adapter(settings)
+        # Draw A again from the seed, by the same distribution, but in float32.
         torch.manual_seed(seed)
         _convert_adapter_to_float32(model)
-        # peft draws A in the precision of the frozen weights, so it is drawn again in float32.
         for name, weight in model.named_parameters():
             if "lora_A" in name:
                 drawn = torch.nn.init.kaiming_uniform_(torch.empty(weight.shape), a=5**0.5)
@@ -123,13 +125,15 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
             f"the adapter in {folder} is of the type {peft_type}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
-    # Find the weights that belong to this model, under the names that they had in the training.
+    # `trained_model` holds the modules of `model` under the names that the adapter's files have for them. What is
+    # added to the one is added to the other.
     stored_tensors = adapter_tensors(folder)
     trained_model = _with_trained_names(model, stored_tensors)
+    # Leave out the tensors of a head, and of a decoder that reads no text.
     tensors = _tensors_of_model(model, trained_model, stored_tensors)
     if not tensors:
         raise _does_not_fit(folder, stored_tensors)
-    # Prepare the model, then load the weights into it.
+    # Add empty modules of the adapter to the model, then load the weights into them.
     config = _config_without_head_tokens(trained_model, settings)
     _copy_embeddings(model, trained_model, _Adapter(folder, config, tensors), n_tokens)
     inject_adapter_in_model(config, trained_model, _ADAPTER_NAME)
@@ -253,15 +257,22 @@ _TUNED_TOKENS = ("trainable_tokens_delta", "token_adapter.trainable_tokens_delta
 
 
 def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens: int) -> None:
-    """Copy a matrix of token embeddings that an adapter stores into its backbone, enlarged to ``n_tokens`` if need be.
+    """Prepare the backbone's token embeddings for those that an adapter stores: all of them, of single tokens, or none.
 
-    Embeddings of single tuned tokens are left to ``peft``; the backbone only gets the rows and the precision for them.
-    Raise a ``ModelUnavailableError`` for added tokens without stored embeddings.
+    A whole stored matrix replaces the backbone's. Otherwise the backbone's gets new rows up to ``n_tokens``; ``peft``
+    fills them later with the embeddings of single tuned tokens. Raise a ``ModelUnavailableError`` for new rows that
+    nothing fills.
+
+    Args:
+        model: the backbone, whose embeddings are changed.
+        trained_model: the same modules under the names that the adapter's files have for them.
+        adapter: the adapter.
+        n_tokens: number of token ids if the adapter's tokenizer adds some to the backbone's, else 0.
     """
     import torch
 
     matrix = model.get_input_embeddings().weight
-    # Encoder-decoders have the same matrix in several modules.
+    # Find what the adapter stores. Encoder-decoders have the same matrix in several modules.
     paths = []
     for path, module in trained_model.named_modules(remove_duplicate=False):
         if getattr(module, "weight", None) is matrix:
@@ -269,7 +280,7 @@ def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens
     stored_matrix = _first_tensor(adapter.tensors, paths, _STORED_EMBEDDINGS)
     tuned_rows = _first_tensor(adapter.tensors, paths, _TUNED_TOKENS)
 
-    # Enlarge the backbone's matrix.
+    # Give the backbone's matrix as many rows as will be filled.
     if stored_matrix is not None:
         new_size = len(stored_matrix)
     else:
@@ -282,7 +293,7 @@ def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens
     if new_size != len(matrix):
         model.resize_token_embeddings(new_size, mean_resizing=False)
     weight = model.get_input_embeddings().weight
-    # peft would round rows of tuned tokens to the precision of the others.
+    # Raise its precision to that of what is stored, if that is higher: otherwise the stored numbers would be rounded.
     for tensor in (stored_matrix, tuned_rows):
         if tensor is not None:
             weight.data = weight.data.to(torch.promote_types(weight.dtype, tensor.dtype))

@@ -159,17 +159,18 @@ def backbone_of(spec: EncoderSpec) -> Backbone:
 
 
 def check_name(spec: EncoderSpec, systems: Iterable[str] = ()) -> None:
-    """Raise an error for a mistyped short name or encoder system, a missing package or an unread format of weights.
+    """Raise an error for a mistyped short name or encoder system, a missing package, or a format that is not read.
 
     This is checked before the hub is asked. Hub ids without an owner (``bert-base-uncased``) pass, since none of them
     is similar to a short name, and no new ones can be created.
     """
     name = spec.backbone
     check_format(name)
+    # With a revision the model comes from the hub, not from a package.
     package = backbone_of(spec).package
     if package and not spec.revision and find_spec(package.module) is None:
         distribution = package.requirement.partition("==")[0]
-        raise not_installed(ModelUnavailableError, f"{name} needs", distribution, "demo")
+        raise not_installed(ModelUnavailableError, f"{name} needs", distribution, extra="demo")
     registered_names = [*BACKBONES, *systems]
     if spec.is_path or "/" in name or name in registered_names or os.path.isdir(name):
         return
@@ -248,7 +249,7 @@ def locate(spec: EncoderSpec, language: str, offline: bool) -> Path:
     check_name(spec)
     backbone = BACKBONES.get(spec.backbone)
     if spec.is_path or (backbone is None and os.path.isdir(spec.backbone)):
-        path = _local(Path(spec.backbone).expanduser(), spec)
+        path = _local_transformer(Path(spec.backbone).expanduser(), spec)
         return with_its_base(path, offline)
     if backbone is None:
         hub_id = spec.backbone
@@ -268,7 +269,7 @@ def with_its_base(path: Path, offline: bool) -> Path:
     missing, or if it is a local directory whose files have changed since the adapter was tuned.
     """
     backbone = backbone_folder(path, offline)
-    if backbone == path:
+    if backbone == path:  # the model is no adapter
         return path
     backbone_name = str(json_object(path / ADAPTER).get("base_model_name_or_path"))
     # The files of backbones of the hub are not checked.
@@ -348,11 +349,16 @@ def _from_package(name: str, package: Package) -> Path:
     return path
 
 
-def _local(path: Path, spec: EncoderSpec) -> Path:
-    """Return the directory of the transformer in a local model; raise an error if there is none that can be read."""
-    # Unlike Path.is_dir, os.path.isdir accepts a name that is too long for the file system.
+def _local_transformer(path: Path, spec: EncoderSpec) -> Path:
+    """Return the directory of the transformer in a local model: its own, or that of its first module.
+
+    Raise an error if there is none that can be read.
+    """
+    # Path.is_dir raises an error for a name that is too long for the file system; os.path.isdir returns false.
     if not os.path.isdir(path):
         raise _not_a_directory(path, spec)
+    transformer_folder = path
+    # Only models of sentence-transformers list modules.
     listed_modules = modules(path)
     if listed_modules:
         first_module = listed_modules[0]
@@ -362,19 +368,20 @@ def _local(path: Path, spec: EncoderSpec) -> Path:
                 f"{first_module.class_name}, and holds no transformer",
                 f"Write sbert:path={spec.backbone}",
             )
-        path = path / first_module.path
-    check_readable(path)
-    if not any((path / name).is_file() for name in ("config.json", ADAPTER)):
+        transformer_folder = path / first_module.path
+    check_readable(transformer_folder)
+    if not any((transformer_folder / name).is_file() for name in ("config.json", ADAPTER)):
         raise ModelUnavailableError(
-            f"backbone {spec.backbone}: {path} holds no config.json",
+            f"backbone {spec.backbone}: {transformer_folder} holds no config.json",
             "A backbone is a directory as written by save_pretrained(): config.json, tokenizer files, "
             "model.safetensors.",
         )
-    return path.resolve()
+    return transformer_folder.resolve()
 
 
 def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
     """Return the error for a path that is not a directory, with a hint on where the model may be."""
+    # The message does not repeat a name that is too long for most file systems.
     if len(spec.backbone) >= 300:
         problem = "a backbone's path is too long"
     elif os.path.isfile(path):
@@ -385,13 +392,13 @@ def _not_a_directory(path: Path, spec: EncoderSpec) -> ModelUnavailableError:
     if os.path.isdir(path.parent):  # false, not an error, for a name that is too long
         siblings = [entry.name for entry in path.parent.iterdir() if entry.is_dir()]
     similar_names = get_close_matches(path.name, siblings, n=1, cutoff=_MISTYPED_SIMILARITY)
-    suggestion = ""
-    if similar_names:
-        suggestion = f"Did you mean {path.parent / similar_names[0]}? "
-    # An encoder that was being replaced here when the tuning was killed.
+    # While a tuning replaces an encoder, the earlier one lies here; it remains if the tuning is killed.
     earlier_encoder = place_beside(path) / PUT_ASIDE
+    suggestion = ""
     if os.path.isdir(earlier_encoder):
         suggestion = f"A tuning that was killed left the encoder in {earlier_encoder}: move it back, or tune again.\n"
+    elif similar_names:
+        suggestion = f"Did you mean {path.parent / similar_names[0]}? "
     return ModelUnavailableError(
         problem,
         f"{suggestion}A backbone is a directory; word vectors in a file are static:path=FILE.",
@@ -405,7 +412,7 @@ def _from_hub(hub_id: str, revision: str, offline: bool) -> Path:
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
     try:
-        # Pickled weights are downloaded only where the model has no others.
+        # Download the model with its safetensors; only if it has none, try again with pickled weights.
         for weights in (_WEIGHTS, _PICKLED_WEIGHTS):
             folder = snapshot_download(
                 hub_id,

@@ -194,8 +194,15 @@ def within_memory(
 ) -> Iterator[tuple[list[int], _T]]:
     """Yield each batch with its result; if the device runs out of memory, that batch and all later ones are halved.
 
-    ``lengths``: tokens of each text. ``too_large``: called with the tokens of a batch that did not fit. A single text
-    that does not fit raises a ``DeviceMemoryError``.
+    Args:
+        batches: rows of the texts of each batch.
+        compute: function that returns the result of a batch.
+        device: the device.
+        lengths: tokens of each text.
+        too_large: called with the number of tokens of each batch that did not fit, padding included.
+
+    Raises:
+        DeviceMemoryError: a single text does not fit.
     """
     waiting = deque(batches)
     while waiting:

@@ -91,13 +91,17 @@ def create_cross_encoder(spec: EncoderSpec, context: EncoderContext) -> LazyCros
 
 
 def _directory(spec: EncoderSpec, params: dict[str, Any], offline: bool) -> Path:
-    """Return the model's directory, downloaded if needed; ``ModelUnavailableError`` if it holds no cross-encoder."""
+    """Return the model's directory, downloaded if needed.
+
+    Raise a ``ModelUnavailableError`` if it is missing or holds no cross-encoder.
+    """
     if "model" in params:
         directory = locate(EncoderSpec(params["model"], spec.revision), "en", offline)
     else:
         directory = resolved(params["path"])
         if not directory.is_dir():
             raise ModelUnavailableError(f"{spec}: there is no such directory: {directory}")
+    # The model's own folder, or that of its first module.
     folder = text_folder(directory)
     if not (folder / "config.json").is_file():
         raise ModelUnavailableError(f"{spec}: {directory} has no config.json of a model")
@@ -160,6 +164,7 @@ class _CrossEncoder:
                 "a cross-encoder scores pairs of texts, and has no vector of a text",
                 "It can score data of the kind reranking: docs/own_data.md",
             )
+        # Each text keeps as many tokens as a whole pair may have; the model cuts the pair.
         first_texts = shorten([item.text for item in inputs], self.tokenizer, self.window)
         second_texts = shorten([item.second for item in inputs], self.tokenizer, self.window)
         pairs = list(zip(first_texts, second_texts, strict=True))
@@ -167,6 +172,7 @@ class _CrossEncoder:
             scores = self.model.predict(
                 pairs,
                 batch_size=_BATCH,
+                # A sigmoid would make high scores equal.
                 activation_fn=torch.nn.Identity(),
                 convert_to_tensor=True,
                 show_progress_bar=False,

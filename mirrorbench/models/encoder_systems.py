@@ -182,7 +182,8 @@ def as_encoder(model: Any) -> Encoder:
     The fingerprint of a wrapped object is empty unless it is a SentenceTransformer. Raise a ``UsageError`` for a class,
     or for an object without ``encode``.
     """
-    if isinstance(getattr(model, "fingerprint", None), str) and isinstance(model, Encoder):
+    has_fingerprint = isinstance(getattr(model, "fingerprint", None), str)
+    if has_fingerprint and isinstance(model, Encoder):
         return model
     if isinstance(model, type):
         raise UsageError(
@@ -201,7 +202,8 @@ def as_encoder(model: Any) -> Encoder:
     def encode(inputs: list[TextInput]) -> Any:
         return model.encode([item.text for item in inputs])
 
-    return LazyEncoder("", lambda: encode)
+    # There is nothing to load.
+    return LazyEncoder(fingerprint="", load=lambda: encode)
 
 
 class _OpenSentenceTransformer:

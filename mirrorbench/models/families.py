@@ -85,6 +85,7 @@ def family(path: Path, measure: Callable[[Path], ModelTraits]) -> Family:
     try:
         config = read_config(path)
         tokenizer = read_tokenizer(path)
+        # Only fast tokenizers tell which tokens are special; others are taken to begin with such a token.
         adds_start_token = True
         if tokenizer.is_fast:
             adds_start_token = bool(tokenizer("a").encodings[0].special_tokens_mask[0])
@@ -96,7 +97,7 @@ def family(path: Path, measure: Callable[[Path], ModelTraits]) -> Family:
         has_mask_token=tokenizer.mask_token is not None,
         adds_start_token=adds_start_token,
         has_attention=hasattr(text_part(config), "num_attention_heads"),
-        needs_decoder=is_encoder_decoder and not encoder_class(config),
+        needs_decoder=is_encoder_decoder and not encoder_class_name(config),
     )
 
 
@@ -124,7 +125,7 @@ def _measured_positions(path: Path, settings: bytes) -> int:
         return 0
 
 
-def encoder_class(config: Any) -> str:
+def encoder_class_name(config: Any) -> str:
     """Return the name of the class in transformers that opens an encoder without its decoder (T5); empty for none."""
     import transformers
     from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
@@ -187,28 +188,30 @@ def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
     """Open a model and find the part that reads texts.
 
     For an encoder-decoder, that is the encoder, which transformers opens alone (T5) or with the decoder (BART). For a
-    model of images and text, it is the language model. It stays inside the outer model, since adapters use the original
-    names of modules; the other parts are dropped.
+    model of images and text, it is the language model: it stays inside the outer model, since adapters use the original
+    names of modules, and the other parts are deleted.
     """
-    class_without_decoder = encoder_class(config)
-    if class_without_decoder:
+    # Empty unless the model has a decoder that need not be opened.
+    encoder_alone = encoder_class_name(config)
+    if encoder_alone:
         config.is_encoder_decoder = False
     for part in nested_configs(config):
-        # The cache serves generation only, and xLSTM's breaks reading texts.
+        # The cache serves generation only, and with xLSTM's no text can be read.
         part.use_cache = False
     model, report = read_weights(
         path,
-        class_without_decoder or "AutoModel",
+        encoder_alone or "AutoModel",
         config=config,
         output_loading_info=True,
         **options,
     )
     missing_weights = set(report["missing_keys"])
-    # Leave out what does not read texts: a decoder's missing weights, and the parts beside a language model.
     reader = configured_reader(model, config)
     if getattr(config, "is_encoder_decoder", False):
+        # The decoder was opened too, but reads no text, so that its weights may be missing.
         missing_weights = {name for name in missing_weights if name.split(".")[0] != "decoder"}
     elif reader is not model:
+        # Of a model of images and text, only the language model is kept.
         other_parts = [name for name, _ in model.named_children() if name != LANGUAGE]
         for name in other_parts:
             delattr(model, name)
@@ -293,6 +296,7 @@ _HINT = "It must be an encoder that transformers knows, with safetensors (or pla
 
 def check_complete(path: Path, config: Any, tokenizer: Any, missing: set[str]) -> None:
     """Raise a ``ModelUnavailableError`` for missing weights other than the pooler's, or a missing vocabulary."""
+    # The pooler, of the model or of the one inside it, enters no vector.
     needed = sorted(name for name in missing if "pooler" not in name.split(".")[:2])
     if needed:
         examples = ", ".join(needed[:3])

@@ -34,6 +34,7 @@ def checkpointed(model: Any, draws_from_generators: bool = False) -> Iterator[No
         disable = model.gradient_checkpointing_disable
     options = {
         "use_reentrant": False,
+        # The second pass of a layer must find the modules, functions and random numbers of the first one.
         "context_fn": partial(_pass_contexts, model),
         "preserve_rng_state": not draws_from_generators,
     }

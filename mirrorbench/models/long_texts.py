@@ -52,20 +52,22 @@ def shorten(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
 def count_longer(texts: Sequence[str], tokenizer: Any, window: int) -> int:
     """Count the texts with more than ``window`` tokens, special tokens included.
 
-    A text with too few bytes for so many tokens is not tokenised. Of a long text only as many characters are tokenised
-    as decide the answer, at most ``MOST_CHARACTERS``.
+    A text with too few bytes for so many tokens is not tokenised. Of a long text only a beginning is, which is doubled
+    until it decides the answer; one of ``MOST_CHARACTERS`` with too few tokens is taken not to be longer.
     """
     undecided = [text for text in texts if may_be_longer(text, window)]
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
     longer = 0
     while undecided:
-        beginnings = [text[: min(_end(text, size), MOST_CHARACTERS)] for text in undecided]
+        beginnings = [text[: min(_next_space(text, size), MOST_CHARACTERS)] for text in undecided]
+        # At most so many tokens: the window, and some more, since a cut may change the last ones.
         ids = token_ids(beginnings, tokenizer, window + MARGIN)
         still_undecided = []
         for text, beginning, tokens in zip(undecided, beginnings, ids, strict=True):
-            # The beginning fills the window and a margin, or it is the whole text.
-            is_decided = len(tokens) == window + MARGIN or beginning == text
-            if not is_decided and size < MOST_CHARACTERS:
+            has_all_tokens = len(tokens) == window + MARGIN
+            is_whole_text = beginning == text
+            can_be_doubled = size < MOST_CHARACTERS
+            if not has_all_tokens and not is_whole_text and can_be_doubled:
                 still_undecided.append(text)
             elif len(tokens) > window:
                 longer += 1
@@ -91,26 +93,30 @@ def may_be_longer(text: str, window: int) -> bool:
 
 
 def _beginnings(texts: Sequence[str], tokenizer: Any, window: int) -> list[str]:
-    """Shorten texts at white space, for a tokenizer whose tokens do not depend on text that follows much later."""
+    """Return texts, long ones cut at white space to a beginning with the same first ``window`` tokens.
+
+    A beginning is doubled until it has more tokens than the window, and the last doubling has not changed the window's.
+    The tokenizer's tokens must not depend on text that follows much later.
+    """
     shortened = list(texts)
     size = CHARACTERS_PER_TOKEN * (window + MARGIN)
-    # Indices of the texts whose beginning is still too short, or not known to be long enough.
+    # Rows of the texts for which a beginning is to be tried.
     pending = [row for row, text in enumerate(texts) if len(text) > _MIN_RATIO * size]
-    # The first tokens of the beginning that was tried before, by row.
+    # By row, the window's tokens of the beginning that was tried before; a first beginning has none to compare.
     previous_tokens: dict[int, list[int]] = {}
     while pending:
         for row in pending:
             shortened[row] = _beginning(texts[row], size)
-        # A text that is its own beginning is left whole.
-        pending = [row for row in pending if len(shortened[row]) < len(texts[row])]
-        ids = token_ids([shortened[row] for row in pending], tokenizer, window + MARGIN)
-        still_pending = []
-        for row, tokens in zip(pending, ids, strict=True):
+        # A beginning that is the whole text needs no check.
+        cut_rows = [row for row in pending if len(shortened[row]) < len(texts[row])]
+        ids = token_ids([shortened[row] for row in cut_rows], tokenizer, window + MARGIN)
+        pending = []
+        for row, tokens in zip(cut_rows, ids, strict=True):
             is_long_enough = len(tokens) == window + MARGIN
-            if not is_long_enough or tokens[:window] != previous_tokens.get(row):
-                still_pending.append(row)
+            is_unchanged = tokens[:window] == previous_tokens.get(row)
+            if not is_long_enough or not is_unchanged:
+                pending.append(row)
             previous_tokens[row] = tokens[:window]
-        pending = still_pending
         size *= 2
     return shortened
 
@@ -173,7 +179,7 @@ def _beginning(text: str, size: int) -> str:
 
     Raise an ``UnreadableTextError`` if that has more than ``MOST_CHARACTERS``.
     """
-    beginning = text[: _end(text, size)]
+    beginning = text[: _next_space(text, size)]
     if len(beginning) > MOST_CHARACTERS:
         longest_beginning = text[:MOST_CHARACTERS].strip()
         if longest_beginning and not _SPACE.search(longest_beginning):
@@ -182,7 +188,7 @@ def _beginning(text: str, size: int) -> str:
     return beginning
 
 
-def _end(text: str, size: int) -> int:
+def _next_space(text: str, size: int) -> int:
     """Return the index of the first white space after ``size`` characters, or of the text's end: no word is divided."""
     space = _SPACE.search(text, size)
     return space.start() if space else len(text)

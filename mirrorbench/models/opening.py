@@ -197,6 +197,7 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     """
     from sentence_transformers import SentenceTransformer
 
+    # Each module with weights or an activation has a folder with a config.json.
     folders = [file.parent for file in path.rglob("config.json")]
     for folder in folders:
         settings = configuration(folder)
@@ -212,6 +213,7 @@ def read_sentence_transformer(path: Path, device: str, precision: str = "fp32") 
     transformer_folder = text_folder(path)
     if reads_tokenizer_file(transformer_folder):
         _replace_tokenizer(model[0], read_tokenizer(transformer_folder))
+    # The files may hold integers that are no weights, so this check needs the names of the model's weights.
     for folder in folders:
         _check_floating(folder, model)
     for module in model:
@@ -286,29 +288,34 @@ def _check_quantized(path: Path, settings: Mapping[str, Any]) -> None:
 def _check_floating(path: Path, model: Any) -> None:
     """Raise a ``ModelUnavailableError`` for weights stored as integers, or as 8-bit floats with scales.
 
-    transformers would drop the scales.
+    transformers would drop the scales. Integers and scaled floats of other names (position ids) are no weights.
     """
     from safetensors import safe_open
 
     parameter_names = {name for name, _ in model.named_parameters()}
-    # Files may leave out the first parts of a parameter's name, or put further parts before it.
-    endings: set[str] = set()
-    for name in parameter_names:
-        parts = name.split(".")
-        endings.update(".".join(parts[start:]) for start in range(len(parts)))
     for file in sorted(path.glob("model*.safetensors")):
         with safe_open(file, "numpy") as tensors:
             types = {name: tensors.get_slice(name).get_dtype() for name in tensors.keys()}  # noqa: SIM118
         for name, dtype in types.items():
             has_scale = f"{name}_scale" in types or f"{name}_scale_inv" in types
-            is_scaled = dtype.startswith("F8") and has_scale
+            # Types are written like I8, U8 or F8_E4M3.
             is_integer = dtype[0] in "IU"
-            if not is_scaled and not is_integer:
-                continue
-            # Integers and scaled floats of other names (position ids) are no weights.
-            ends_with_parameter = any(name.endswith(f".{other}") for other in parameter_names)
-            if name in endings or ends_with_parameter:
+            is_scaled = dtype.startswith("F8") and has_scale
+            if (is_integer or is_scaled) and _is_stored_parameter(name, parameter_names):
                 raise _quantized(f"{file} holds {name} as {dtype}")
+
+
+def _is_stored_parameter(stored_name: str, parameter_names: set[str]) -> bool:
+    """Return whether a name in a file is that of a parameter.
+
+    Files may leave out the first parts of a parameter's name (``encoder.``), or put further parts before it.
+    """
+    for name in parameter_names:
+        if stored_name == name or name.endswith(f".{stored_name}"):
+            return True
+        if stored_name.endswith(f".{name}"):
+            return True
+    return False
 
 
 def _check_head(path: Path, model: Any) -> None:

@@ -88,29 +88,31 @@ class PackedRow:
 
     @classmethod
     def of(
-        cls, ids: Ragged, config: Any, move: Callable[[NDArray[Any]], Tensor], padded: bool
+        cls, ids: Ragged, config: Any, move: Callable[[NDArray[Any]], Tensor], one_block: bool
     ) -> PackedRow:
-        """Pack texts, given as token ids, into a row.
+        """Pack texts, given as token ids, into a row; it has no padding, but attention may take a padded block.
 
         Args:
             ids: token ids of each text.
             config: configuration of the model.
             move: function that copies an array to the device.
-            padded: whether to make one block of all texts, as wide as the longest, which is faster in training.
-                Otherwise texts are sorted by descending length and those of equal length make a block, so that no
-                vector depends on the other texts.
+            one_block: whether to make a single block of all texts in their order, padded to the longest, which is
+                faster in training. Otherwise the row has the longest texts first, and those of equal length make a
+                block, so that no vector depends on the other texts.
         """
-        order = np.arange(len(ids)) if padded else np.argsort(-ids.lengths, kind="stable")
+        order = np.arange(len(ids)) if one_block else np.argsort(-ids.lengths, kind="stable")
         ids = ids.take(order)
-        if padded:
+        if one_block:
             width = int(ids.lengths.max())
             mask = ids.mask(width)
+            # Without padding, no cell of the matrix is left out.
             cells = None if mask.all() else move(np.flatnonzero(mask.ravel()))
             blocks = [Block(order, width, cells=cells, real=move(mask))]
         else:
-            ends = np.flatnonzero(np.diff(ids.lengths)) + 1
+            # A block begins where the length changes.
+            changes = np.flatnonzero(np.diff(ids.lengths)) + 1
             blocks = []
-            for rows, first in zip(np.split(order, ends), [0, *ends], strict=True):
+            for rows, first in zip(np.split(order, changes), [0, *changes], strict=True):
                 blocks.append(Block(rows, int(ids.lengths[first]), int(ids.starts[first])))
         return cls(
             tokens=move(ids.values.astype(np.int64)[None]),
@@ -193,6 +195,7 @@ def row_attention(
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
+    # Outside ``reading`` attention is that of transformers.
     if not isinstance(attention_mask, RowMask):
         return cast(
             "tuple[Tensor, None]", sdpa(module, query, key, value, attention_mask, **options)
@@ -208,13 +211,24 @@ def row_attention(
     states = [heads_first[0].transpose(0, 1) for heads_first in (query, key, value)]
 
     width = max(block.width for block in row.blocks)
-    # Flash attention takes the whole row at once, if no rule hides tokens of a text.
+    # Flash attention takes the whole row at once, unless the model's rule hides tokens of a text from others.
     if flash_fits(*states) and attention_mask.of_text(width) is None:
         # Called directly: nested tensors take more processor time than a base model's step, and
         # torch.nn.attention.varlen knows no dropout.
         flash = torch.ops.aten._flash_attention_forward.default
+        # Starts and width of the texts are needed twice, for queries and for keys.
+        is_causal = False
+        returns_debug_mask = False
         attended, *_ = flash(
-            *states, row.starts, row.starts, width, width, dropout, False, False, scale=scale
+            *states,
+            row.starts,
+            row.starts,
+            width,
+            width,
+            dropout,
+            is_causal,
+            returns_debug_mask,
+            scale=scale,
         )
         return attended[None], None
 

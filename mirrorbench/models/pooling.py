@@ -104,7 +104,7 @@ STATED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """A mean over layers, and a registered pooling over tokens."""
+    """How hidden states become a vector: by a mean over layers, then a registered pooling over tokens."""
 
     mode: str = "mean"
     """Name of a registered pooling (``register_poolings``). Names that begin with ``target`` read the tokens of the
@@ -120,6 +120,7 @@ class Pooling:
     """Whether vectors are scaled to length 1."""
 
     def __post_init__(self) -> None:
+        """Raise a ``UsageError`` for a setting that is not valid, or two that cannot be combined."""
         if self.prompt and self.marked:
             raise UsageError(
                 "prompt= and pooling=target-marked cannot be combined", "Leave the prompt out."
@@ -129,6 +130,7 @@ class Pooling:
                 f"max_length={self.max_length} is out of range",
                 "It must be from 3 to 1,000,000 tokens.",
             )
+        # Called for its error alone.
         parse_layers(self.layers)
         if self.prompt and TEXT not in self.prompt:
             raise UsageError(
@@ -217,7 +219,7 @@ class Tokens:
         """Token ids, shape (texts, width), with any ids at padding."""
         return self.find_ids()
 
-    def of_target(self) -> Tokens:
+    def masked_to_target(self) -> Tokens:
         """Return the same tokens with the target's alone in ``mask``."""
         assert self.target is not None
         return replace(self, mask=(self.target > 0).to(self.mask.dtype))
@@ -329,7 +331,7 @@ def pool(
 ) -> torch.Tensor:
     """Return the vectors of a batch under a pooling, float32 of shape (batch, dimensions).
 
-    With several target words a text, the shape is (batch, words, dimensions).
+    A pooling over targets returns (batch, words, dimensions) if ``tokens`` has several target words a text.
 
     Args:
         hidden_states: embeddings and each layer's output, each of shape (batch, tokens, dimensions); for the layers
@@ -344,6 +346,7 @@ def pool(
     """
     import torch
 
+    # First average the states of a token over the layers of a slice.
     layers = hidden_states[parse_layers(pooling.layers)]
     if not layers:
         raise UsageError(
@@ -356,8 +359,9 @@ def pool(
     states = layers[0].float()
     if len(layers) > 1:
         states = torch.stack([states, *(layer.float() for layer in layers[1:])]).mean(0)
+    # Then pool over tokens. Where the prompt repeats the text, ``target`` holds the tokens of its last copy.
     if pooling.of_copy:
-        tokens = tokens.of_target()
+        tokens = tokens.masked_to_target()
     function = registered[pooling.mode]
     vectors = function(states, tokens)
     fault = ""

@@ -50,6 +50,8 @@ def register_encoders(register: Register) -> None:
 def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     """Create the encoder of an ``sbert`` spec; a model of the hub is downloaded unless the context is offline.
 
+    With ``pooling`` in the spec only the transformer is read, otherwise sentence-transformers opens the whole model.
+
     Raises:
         UsageError: the spec or a prompt is not valid, or the model's files do not say how it makes its vectors.
         ModelUnavailableError: the model is missing.
@@ -57,20 +59,26 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
     params = checked_params(spec, model=str, path=str, pooling=str, max_length=int, prompt=str)
     directory = sbert_directory(spec, context.offline)
     prompt = template(params["prompt"], directory) if "prompt" in params else None
-    if "pooling" not in params:
-        from mirrorbench.models.sentence_transformer import sentence_transformer
+    max_length = params.get("max_length")
+    if "pooling" in params:
+        pooling = Pooling(
+            params["pooling"],
+            max_length=DEFAULT_MAX_LENGTH if max_length is None else max_length,
+            prompt=prompt or "",
+        )
+        return pooled_backbone(_only_transformer(directory), pooling, context)
 
-        missing_file = missing_settings_file(directory, modules(directory))
-        if missing_file is not None:
-            backbone = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
-            raise missing_settings_error(spec, missing_file, backbone.with_params(pooling="mean"))
-        max_length = params.get("max_length")
-        if max_length is not None:
-            _check_length(spec, directory, max_length)
-        return sentence_transformer(directory, context, prompt, max_length)
-    max_length = params.get("max_length", DEFAULT_MAX_LENGTH)
-    pooling = Pooling(params["pooling"], max_length=max_length, prompt=prompt or "")
-    return pooled_backbone(_only_transformer(directory), pooling, context)
+    from mirrorbench.models.sentence_transformer import sentence_transformer
+
+    missing_file = missing_settings_file(directory, modules(directory))
+    if missing_file is not None:
+        backbone = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))
+        raise missing_settings_error(
+            spec, missing_file, suggestion=backbone.with_params(pooling="mean")
+        )
+    if max_length is not None:
+        _check_length(spec, directory, max_length)
+    return sentence_transformer(directory, context, prompt, max_length)
 
 
 def sbert_directory(spec: EncoderSpec, offline: bool) -> Path:

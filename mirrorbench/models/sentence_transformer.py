@@ -63,10 +63,12 @@ def sentence_transformer(
     def load() -> _BatchedModel:
         with unchanged(lambda: model_files(path), checksum, str(path)):
             model = _load_sentence_transformer(path, context)
+            # Copy the weights, so that later changes of the files do not reach them.
             own_weights(model)
             if max_length is not None:
                 model.max_seq_length = max_length
         batched = _BatchedModel(model, context, prompt)
+        # Check that the model can read texts and tells them apart, and whether padding changes its vectors.
         for reader in batched.readers.values():
             reader.missing_embeddings.check_special_tokens(path, reader.tokenizer)
         words = batched.words()
@@ -89,7 +91,7 @@ def sentence_transformer(
         note = length_note(folder, positions_of(folder))
         if note:
             notes.append(note)
-    # A model that is read as its files say has their checksum.
+    # The fingerprint of a model that is read as its files say is their checksum.
     fingerprint = digest(identity) if len(identity) > 1 else checksum
     return LazyModel(fingerprint, load, notes_on_files=tuple(notes))
 
@@ -105,15 +107,16 @@ class _BatchedModel:
         self.precision = context.precision
         self.device = torch.device(context.device)
         self.limit = model.get_max_seq_length() or UNSTATED_MAX_LENGTH
-        # A prompt before the text is passed to the model, as `prefix`. Any other one is filled in here, as `template`.
-        # Without a prompt the template is None, and the model's own prompts are used.
+        # A prompt that only precedes the text is passed to the model, as `prefix`. Any other one is filled in here, as
+        # `template`. Both are empty without a prompt.
         self.prefix = ""
-        self.template = prompt
-        if prompt and prompt != TEXT and prompt.endswith(TEXT) and prompt.count(TEXT) == 1:
-            self.prefix = prompt.removesuffix(TEXT)
+        self.template = prompt or ""
+        if self.template.endswith(TEXT) and self.template.count(TEXT) == 1:
+            self.prefix = self.template.removesuffix(TEXT)
             self.template = ""
-        # Input modules by role.
-        self.readers = input_modules(model, None if prompt is None else prompt or TEXT)
+        # Input modules by role. An empty prompt replaces the model's own ones; without a prompt they are used.
+        template_of_roles = TEXT if prompt == "" else prompt
+        self.readers = input_modules(model, template_of_roles)
         # Texts are read one by one if others in a batch would change their vectors.
         configs = [getattr(module, "config", None) for module in model.modules()]
         self.reads_one_by_one = any(
@@ -199,6 +202,7 @@ class _BatchedModel:
         # Take a text's characters for its number of tokens: counting the tokens would tokenise the text twice.
         estimated_tokens = np.array([min(len(text), self.limit) for text in texts], dtype=np.int64)
         device = device_type(self.device)
+        # Without a prompt the model puts its own before texts; an empty one makes it put none.
         options = {} if self.prompt is None else {"prompt": self.prefix}
         batches: Iterable[list[int]]
         if device == "cpu":
@@ -230,6 +234,7 @@ class _BatchedModel:
         for rows, vectors in within_memory(batches, encode_rows, self.device, estimated_tokens):
             computed_rows.append(rows)
             computed_vectors.append(vectors)
+        # Undo the order of the batches.
         order = np.argsort(np.concatenate(computed_rows))
         return torch.cat(computed_vectors).cpu().numpy()[order]
 

@@ -113,7 +113,7 @@ def keys_of_files(spec: EncoderSpec, folder: Path) -> dict[str, Value]:
     Modules that no keys can describe raise a ``NoPoolingError``.
     """
     listed = modules(folder)
-    return _keys(spec, folder, listed) if listed else {}
+    return _keys_of_modules(spec, folder, listed) if listed else {}
 
 
 def max_length(keys: Mapping[str, Value], folder: Path, task_length: int) -> int:
@@ -186,6 +186,7 @@ def _modules_agree(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path
     if not listed:
         return True
     of_target = str(readout.get("pooling")).startswith("target")
+    # The modules as which this package stores a readout, in their order.
     expected = {
         "Transformer": True,
         "WeightedLayerPooling": readout.get("layers", "-1:") != "-1:",
@@ -199,21 +200,26 @@ def _modules_agree(readout: Mapping[str, Value], spec: EncoderSpec, folder: Path
         return False
 
     if "post" in readout:
-        # Settings that are missing are reported later.
+        # The last module must be affine. Settings that are missing are reported later.
         dense = _settings(folder / listed[-1].path / "config.json")
         if dense and (dense.get("activation_function") != IDENTITY or dense.get("use_residual")):
             return False
 
-    # Compare the keys of the other modules; a target's pooling is stored as word weights and a mean.
-    described = [module for module in listed if module.class_name in _MODULES]
+    # Compare the keys of the modules that keys can describe. A target's pooling is stored as word weights and a mean.
+    described_modules = [module for module in listed if module.class_name in _MODULES]
     expected_keys = {key: value for key, value in readout.items() if key not in ("layers", "post")}
     if of_target:
         expected_keys["pooling"] = "mean"
-    return _keys(replace(spec, params=()), folder, described) == expected_keys
+    # A prompt in the spec would change the maximum length.
+    spec_without_keys = replace(spec, params=())
+    return _keys_of_modules(spec_without_keys, folder, described_modules) == expected_keys
 
 
-def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
-    """Return the keys that describe the listed modules; raise a ``NoPoolingError`` if no keys can."""
+def _keys_of_modules(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str, Value]:
+    """Return the keys of a spec that describe the listed modules; raise a ``NoPoolingError`` if no keys can.
+
+    They are ``pooling`` and ``max_length``, and ``prompt`` and ``normalize`` if the model has these.
+    """
     _check_modules(spec, folder, listed)
     # Settings of the transformer (read below), of the pooling, and of the normalisation if there is one.
     _, pooling_settings, *normalize_settings = [
@@ -230,13 +236,40 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     if transformer_settings:
         raise _no_pooling(spec, f"sets {', '.join(sorted(transformer_settings))}")
 
-    settings = _settings(folder / SETTINGS)
-    dimensions = settings.get("truncate_dim")
+    model_settings = _settings(folder / SETTINGS)
+    dimensions = model_settings.get("truncate_dim")
     if dimensions is not None:
         raise _no_pooling(spec, f"keeps the first {dimensions} dimensions of its vectors")
-    default_prompt = _default_prompt(spec, folder, settings)
+    default_prompt = _default_prompt(spec, folder, model_settings)
+    length = _length_beside_prompt(spec, folder, transformer, length_setting, default_prompt)
 
-    # The prompt of the spec, or else the default one, takes tokens from the maximum length of a text.
+    keys: dict[str, Value] = {"pooling": pooling, "max_length": length}
+    if default_prompt:
+        keys["prompt"] = default_prompt + TEXT
+    if normalize_settings:
+        keys["normalize"] = True
+    return keys
+
+
+def _length_beside_prompt(
+    spec: EncoderSpec,
+    folder: Path,
+    transformer: Path,
+    length_setting: object,
+    default_prompt: str,
+) -> int:
+    """Return the maximum length of a text, from which the prompt of the spec, or else the default one, takes tokens.
+
+    Args:
+        spec: the spec, with or without a prompt.
+        folder: directory of the model.
+        transformer: directory of its transformer.
+        length_setting: ``max_seq_length`` in the files, or ``None``.
+        default_prompt: prompt that the model puts before each text; empty for none.
+
+    Raises:
+        NoPoolingError: there is no such length, or the tokenizer cuts the default prompt off long texts.
+    """
     prompt_of_spec = spec.get("prompt")
     if prompt_of_spec is None:
         text_template = default_prompt + TEXT
@@ -251,13 +284,7 @@ def _keys(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> dict[str
     length = _text_length(transformer, length_setting, text_template, tokenizer)
     if not length:
         raise _no_pooling(spec, "sets no maximum length that its transformer can read")
-
-    keys: dict[str, Value] = {"pooling": pooling, "max_length": length}
-    if default_prompt:
-        keys["prompt"] = default_prompt + TEXT
-    if normalize_settings:
-        keys["normalize"] = True
-    return keys
+    return length
 
 
 def _check_modules(spec: EncoderSpec, folder: Path, listed: Sequence[Module]) -> None:

@@ -126,17 +126,18 @@ def locate_targets(
     n_missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
         target = covering(offsets, text.text, text.target)
-        # Marks do not count as text: a text that only loses marks is not shortened.
+        # Remove marks. They do not count as text: a text that only loses marks is not shortened.
         whole_length = len(ids)
         if text.marks:
             marks = covering(offsets, text.text, text.marks)
             whole_length -= len(marks)
             ids, target = without_marks(ids, target, marks, max_length, n_after)
-        # Where the text stands in its prompt; without a prompt it is all but the special tokens.
+        # Cut the text wherever it stands in its prompt; without a prompt it is all but the special tokens.
         copies = [tokens_of_copy(offsets, text.text, copy, n_special) for copy in text.copies]
         if not copies:
             copies = [np.arange(n_before, len(ids) - n_after)]
         cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, n_positions, keep_end)
+        # Record what is lost. A text that was cut at its end, together with its marks, has no window.
         if len(cut_ids) < len(ids):
             windowed.append(row)
         if len(cut_ids) < whole_length:
@@ -146,7 +147,7 @@ def locate_targets(
         if len(cut_target) < len(target):
             n_cut += 1
         ids_after_cut.append(cut_ids)
-        # Without its target, a text is read as a whole.
+        # A text whose target has no tokens is read as a whole.
         targets.append(cut_target if len(cut_target) else np.arange(len(cut_ids)))
     return LocatedTargets(
         ids=Ragged.of(ids_after_cut),
@@ -168,10 +169,19 @@ def cut_to(
 ) -> tuple[list[int], Positions]:
     """Cut a text, or each of its copies in a prompt, to ``max_tokens``; return the ids and the target's new positions.
 
-    A long text is cut to a window around the target. If the target is the whole text, its start is kept, or with
-    ``keep_end`` its end. ``n_positions``: number of positions of the model, which may allow fewer tokens; 0 if unknown.
-    Raise a ``UsageError`` if no token is left.
+    Args:
+        ids: token ids, with those of the prompt and special tokens, which are always kept.
+        target: positions in ``ids`` of the target, around which a window of a long text is kept. If the target is the
+            whole text, the start is kept.
+        copies: positions in ``ids`` of each copy of the text.
+        max_tokens: maximum number of tokens of a copy.
+        n_positions: number of positions of the model, which may allow fewer tokens; 0 if unknown.
+        keep_end: whether to keep the end of a long text without a target word instead of the start.
+
+    Raises:
+        UsageError: no token is left.
     """
+    # Tokens of the prompt and special tokens; the copies share the other positions.
     prompt_length = len(ids) - sum(map(len, copies))
     if n_positions:
         max_tokens = min(max_tokens, (n_positions - prompt_length) // len(copies))
@@ -193,13 +203,14 @@ def cut_to(
     else:
         start = 0
 
-    # The window is the same in all copies.
+    # Keep the same window of each copy.
     is_kept = np.ones(len(ids), dtype=bool)
     for copy in copies:
         is_kept[copy[:start]] = False
         is_kept[copy[start + max_tokens :]] = False
     kept = np.flatnonzero(is_kept)
-    return [ids[index] for index in kept], np.flatnonzero(np.isin(kept, target))
+    new_target = np.flatnonzero(np.isin(kept, target))
+    return [ids[index] for index in kept], new_target
 
 
 def covering(offsets: ArrayLike, text: str, spans: Sequence[tuple[int, int]]) -> Positions:

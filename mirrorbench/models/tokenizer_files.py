@@ -114,7 +114,7 @@ def described_tokenizer(folder: Path) -> Tokenizer:
     _apply_to_normalizer(tokenizer, settings)
     _apply_to_pre_tokenizer(tokenizer, settings)
     _add_listed_tokens(tokenizer, folder, settings)
-    _let_add_ends(tokenizer, folder, settings)
+    _add_required_ends(tokenizer, folder, settings)
     return tokenizer
 
 
@@ -146,24 +146,27 @@ def _apply_to_pre_tokenizer(tokenizer: Tokenizer, settings: Mapping[str, Any]) -
 
 
 def _add_listed_tokens(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
-    """Add the tokens that other files list to those of ``tokenizer.json``, with the flags that these files state."""
+    """Add to a tokenizer the tokens that other files have in addition to ``tokenizer.json``.
+
+    First those of the list in ``tokenizer_config.json`` (``settings``), which states their flags, or else those of
+    ``added_tokens.json``; then the special tokens that neither the list nor the vocabulary has.
+    """
     from tokenizers import AddedToken
 
-    # Names of special tokens, which the loop at the end adds if no list has them.
-    special = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
+    special_names = [*special_tokens(folder, settings).values(), *_extra_tokens(folder, settings)]
     tokens = []
-    decoder = settings.get("added_tokens_decoder")
+    entries = settings.get("added_tokens_decoder")
     path = folder / "added_tokens.json"
-    if decoder is not None:
-        for index in sorted(decoder or {}, key=int):
-            tokens.append(_added_token(decoder[index]))
+    if entries is not None:
+        for index in sorted(entries or {}, key=int):
+            tokens.append(_added_token(entries[index]))
     elif path.is_file():
         ids = json_object(path)
         for name in sorted(ids, key=lambda name: int(ids[name])):
-            is_special = name in special
+            is_special = name in special_names
             tokens.append(AddedToken(name, special=is_special, normalized=not is_special))
     listed_names = {token.content for token in tokens}
-    for name in dict.fromkeys(special):
+    for name in dict.fromkeys(special_names):
         if name not in listed_names and tokenizer.token_to_id(name) is None:
             tokens.append(AddedToken(name, special=True, normalized=False))
     tokenizer.add_tokens(tokens)
@@ -221,7 +224,7 @@ def _name(token: Any) -> str:
     return text if isinstance(text, str) else ""
 
 
-def _let_add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
+def _add_required_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any]) -> None:
     """Let a tokenizer add the tokens that ``add_bos_token`` and ``add_eos_token`` require at the ends of each text.
 
     Nothing changes if it already adds them.
@@ -238,13 +241,13 @@ def _let_add_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str, Any
             missing[role] = index
     if not missing:
         return
-    # Add them to each template of the post-processor.
+    # Add them to each template of the post-processor. The templates are parts of `state`, which changes with them.
     state = _state(tokenizer.post_processor)
     templates = [
         part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
     ]
     if not templates:
-        # There is none: put one that only holds the text after the post-processor, if there is one.
+        # Without a template, put one that only holds the text after the present post-processor, or in its place.
         first = {"Sequence": {"id": "A", "type_id": 0}}
         second = {"Sequence": {"id": "B", "type_id": 1}}
         template: dict[str, Any] = {

@@ -87,11 +87,12 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         # Causal if the tokens that follow change nothing at the beginning.
         causal = _difference(text_states[:SHORT], beginning_states) <= rounding
 
-        # The long text in the batch makes padding after the short one.
+        # The long text in the batch makes padding after the short one, which is row 1.
         padded_states = _states(transformer, text, short)[1, :SHORT]
         pads = depends_on_longest or _difference(short_states, padded_states) > rounding
 
-        # The vector must depend on the text, and the second token's state on the first token.
+        # The vector must depend on the text, and the second token's state on the first token. Differences far below
+        # rounding do not count.
         changed_first = [short[0], *beginning[1:]]
         changed_states = _states(transformer, changed_first)[0]
         between_texts = _relative_distance(beginning_states.mean(0), short_states.mean(0))
@@ -101,6 +102,7 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         packs = not depends_on_longest and _packs(transformer, text, short)
         layered = _is_layered(transformer, text)
         typed = _is_typed(transformer, rounding)
+        # Half precisions in which the text's vector is near this one.
         vector = text_states.mean(0)
         halves = [half for half in HALVES if _is_near(transformer, text, vector, half)]
     return ModelTraits(
@@ -149,6 +151,7 @@ def _side_effects_undone(transformer: _Transformer) -> Iterator[None]:
     try:
         with (
             torch.no_grad(),
+            # The CPU's random state is restored in any case, a GPU's only if it is named.
             torch.random.fork_rng(devices=[device] if on_gpu(device) else []),
             torch.autocast(device.type, enabled=False),
         ):
@@ -209,30 +212,31 @@ def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
-    # A row of a long and some short texts. A mask token shows whether mask tokens are counted over the whole row, as
-    # ESM does.
-    text = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
+    # Put a long text and one or more equal short ones into a row. A mask token shows whether mask tokens are counted
+    # over the whole row, as ESM does.
+    text_with_mask = [transformer.tokenizer.mask_token_id or text[0], *text[1:]]
     if 0 < transformer.positions < BEYOND:
         # A row longer than the positions shows whether they are counted over the whole row.
-        long_text = text
-        further = [short] * (transformer.positions // SHORT)
+        long_text = text_with_mask
+        n_short = 1 + transformer.positions // SHORT
     else:
         # A long text shows whether attention windows are kept.
-        long_text = np.resize(text, BEYOND).tolist()
-        further = []
-    row = Ragged.of([long_text, short, *further])
+        long_text = np.resize(text_with_mask, BEYOND).tolist()
+        n_short = 1
+    row = Ragged.of([long_text, *[short] * n_short])
+    packed_states = []
     try:
         with autocast(transformer.device, transformer.matrix_precision):
-            # The last text of each part: the long text, and one of the short ones, which are all equal.
-            packed = [
-                layers[-1][-1].float() for _, layers, _ in transformer.batch_parts(row, packed=True)
-            ]
+            # The first part is the long text, the second one are the short texts.
+            for _, layers, _ in transformer.batch_parts(row, packed=True):
+                last_text = layers[-1][-1]
+                packed_states.append(last_text.float())
     except Exception as error:  # attention of so many architectures fails in as many ways
         if _is_device_error(error):
             raise
         return False
     # Compare with each text read alone.
-    for tokens, states in zip([long_text, short], packed, strict=True):
+    for tokens, states in zip([long_text, short], packed_states, strict=True):
         difference = _difference(_states(transformer, tokens)[0], states)
         # False for NaN, too.
         is_rounding = difference <= ROUNDING[transformer.matrix_precision]
@@ -291,6 +295,7 @@ def _is_typed(transformer: _Transformer, rounding: float) -> bool:
     ids = torch.tensor([readable], device=transformer.device)
     types = torch.tensor([encoded["token_type_ids"]], device=transformer.device)
     with autocast(transformer.device, transformer.matrix_precision):
+        # Without types, as this package reads texts, and with them.
         untyped_output = model(input_ids=ids, token_type_ids=None)
         typed_output = model(input_ids=ids, token_type_ids=types)
     untyped = untyped_output.last_hidden_state.float()

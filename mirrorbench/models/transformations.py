@@ -54,7 +54,7 @@ _ROWS = 8192
 
 @dataclass(frozen=True, slots=True)
 class Transformation:
-    """A transformation of a spec."""
+    """The transformation of vectors that a spec asks for."""
 
     name: str
     """``center``: minus the mean. ``zscore``: also each dimension by its standard deviation. ``whiten``: on principal
@@ -97,18 +97,20 @@ class Transformation:
         return ", ".join(filter(None, (title, self.type)))
 
     def check(self, dimensions: int, n_texts: int) -> None:
-        """Raise a ``UsageError`` if ``n_texts`` vectors of a corpus are too few, or have too few dimensions."""
+        """Raise a ``UsageError`` if vectors have too few ``dimensions``, or the corpus has too few texts to fit on."""
+        # Neither the first dimensions nor a type alone (no name) is fitted on axes.
         if self.name in (DIMS, ""):
             _check_dims(self.number, dimensions)
             return
         # n texts have n - 1 axes around their mean.
-        most = min(dimensions, n_texts - 1)
+        max_number = min(dimensions, n_texts - 1)
         if self.name == "abtt":
-            # One axis remains.
-            most -= 1
-        if n_texts < 2 or self.number > most:
+            # One axis has to remain.
+            max_number -= 1
+        if n_texts < 2 or self.number > max_number:
+            # A larger corpus does not help if the dimensions are the limit.
             if dimensions < n_texts:
-                hint = f"Write at most {most}."
+                hint = f"Write at most {max_number}."
             else:
                 hint = "Name a larger corpus=NAME, or a smaller number."
             raise UsageError(
@@ -135,18 +137,20 @@ def post_keys(spec: EncoderSpec) -> tuple[str, ...]:
 
 
 def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Transformation | None]:
-    """Return a spec without the keys of its transformation, and the transformation, ``None`` for none.
+    """Split a spec into the spec without the keys of its transformation, and the transformation.
 
-    Corpus keys leave the spec too, unless it is ``tuned``: then they belong to the tuning.
+    A spec without such keys is returned unchanged, with ``None``. Corpus keys leave the other specs too, unless the
+    spec is ``tuned``: then they belong to the tuning.
 
     Raises:
-        UsageError: a number without ``post``, or one that is not a number of axes.
+        UsageError: keys of a transformation that do not fit together, or a number that is not a positive integer.
         UnknownNameError: an unknown transformation.
     """
     params = dict(spec.params)
     keys = {key: params.pop(key) for key in post_keys(spec) if key in params}
     if not keys:
         return spec, None
+    # The name is empty for a type alone.
     name = str(keys.get("post", DIMS if DIMS in keys else ""))
     type_ = str(keys.get("type", ""))
     _check_name(spec, name, type_, tuned)
@@ -155,7 +159,7 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
             f"{spec}: dims= and post= cannot be combined",
             "Write post=whiten,whiten=256 or dims=256.",
         )
-    # The keys that are left hold the number of the transformation, such as whiten=256.
+    # Each other key is a number under the name of its transformation, such as whiten=256 or dims=256.
     numbers = {key: value for key, value in keys.items() if key not in ("post", "type")}
     for key, value in numbers.items():
         if not name:
@@ -296,32 +300,35 @@ def fit(vectors: Array, transformation: Transformation) -> Affine:
     transformation.check(d, n)
     mean = nonzero.mean(axis=0)
     number = transformation.number
+    # First the matrix of the transformation; a type alone has no name.
     if transformation.name in ("center", ""):
         matrix = np.eye(d)
     elif transformation.name == DIMS:
         matrix = np.eye(d)[:, :number]
     elif transformation.name == "zscore":
         deviations = nonzero.std(axis=0)
+        # Dimensions that do not vary stay as they are.
         noise = np.abs(nonzero).max() * _NOISE
         matrix = np.diag(1 / np.where(deviations > noise, deviations, 1))
     elif transformation.name == "abtt":
         _, axes = _principal_axes(nonzero - mean)
+        # Without a number, a hundredth of the axes is removed.
         top = axes[:, : number or max(1, d // 100)]
         matrix = np.eye(d) - top @ top.T
     else:
         matrix = _whitening(nonzero - mean, number)
 
-    # All but these two centre the vectors.
+    # Then the bias: the vectors are centred, except by ``dims`` and for a type alone.
     if transformation.name in (DIMS, ""):
         bias = np.zeros(matrix.shape[1])
     else:
         bias = -mean @ matrix
     if transformation.type == INT8:
-        # Divide the range of each dimension into 256 steps, from -128 to 127.
+        # Last, divide the range of each dimension into 256 steps, from -128 to 127.
         transformed = nonzero @ matrix + bias
         lowest = transformed.min(axis=0)
         steps = np.ptp(transformed, axis=0) / 255
-        steps[steps == 0] = 1
+        steps[steps == 0] = 1  # for dimensions that do not vary
         matrix = matrix / steps
         bias = (bias - lowest) / steps - 128
     return Affine(matrix, bias, transformation.type)
@@ -365,6 +372,7 @@ def transform(
     source = "the transformation of the vectors"
     if "" in affines:
         return check_vectors(affines[""].apply(vectors), len(inputs), source)
+    # Transform the rows of each language, then put them back into the order of the inputs.
     rows: dict[str, list[int]] = {language: [] for language in affines}
     for row, item in enumerate(inputs):
         rows[item.language].append(row)

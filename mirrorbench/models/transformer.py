@@ -139,7 +139,7 @@ class Transformer:
     def check_saved(self, folder: Path) -> None:
         """Raise a ``ReadBackError`` unless the tensors that ``save`` wrote are read back bit for bit.
 
-        They are read to the CPU, those of an adapter without its backbone.
+        They are read to the CPU. For a model with an adapter, only the tensors of the adapter are compared.
         """
         try:
             if is_adapted(self.adaptable_model):
@@ -152,14 +152,15 @@ class Transformer:
             raise ReadBackError(
                 f"The tuned model of {self.path} is not stored: {error.message}", READ_BACK_HINT
             ) from error
-        different = []
+        different_names = []
         for name in sorted({*expected, *stored}):
             in_both = name in expected and name in stored
             if not in_both or not torch.equal(expected[name].cpu(), stored[name]):
-                different.append(name)
-        if different:
-            problem = f"The tuned model of {self.path} is not stored: {len(different)} tensors are read back differently"
-            raise ReadBackError(f"{problem} ({', '.join(different[:3])})", READ_BACK_HINT)
+                different_names.append(name)
+        if different_names:
+            n_different = len(different_names)
+            problem = f"The tuned model of {self.path} is not stored: {n_different} tensors are read back differently"
+            raise ReadBackError(f"{problem} ({', '.join(different_names[:3])})", READ_BACK_HINT)
 
     @property
     def n_parameters(self) -> int:
@@ -313,6 +314,7 @@ class Transformer:
             raise UsageError(problem, hint)
         if not inputs:
             return LocatedTargets(Ragged.of([]), Ragged.of([]))
+        # A token of the prompt without an embedding is the fault of the prompt, not of the texts.
         if prompt and self.missing_embeddings.names:
             self.missing_embeddings.check_prompt(Ragged.of(self._ids_around(prompt)), prompt)
         texts = [
@@ -324,6 +326,7 @@ class Transformer:
             encoded = self.tokenizer(
                 part, truncation=False, return_offsets_mapping=True, verbose=False, **_IDS_ONLY
             )
+            # A text without tokens gets one, which covers no character.
             ids += [row or self._ids_of_empty_text for row in encoded["input_ids"]]
             offsets += [row or [(0, 0)] for row in encoded["offset_mapping"]]
         located = locate_targets(
@@ -448,7 +451,7 @@ class Transformer:
 
     def _packed(self, ids: Ragged, all_layers: bool) -> Iterator[_Part]:
         """Compute a packed row in one pass, and yield its blocks as ``batch_parts`` yields parts."""
-        row = PackedRow.of(ids, self.model.config, self._moved, padded=self.model.training)
+        row = PackedRow.of(ids, self.model.config, self._moved, one_block=self.model.training)
         with reading(row):
             states = self._states(
                 all_layers,
@@ -537,8 +540,9 @@ def load_transformer(
     """
     try:
         with torch.random.fork_rng(devices=[]):
-            base = base or backbone_folder(path)
-            config = read_config(base)
+            base_folder = base or backbone_folder(path)
+            config = read_config(base_folder)
+            # Matrices stay in half precision if the model runs in one and its files have one.
             keeps_half = precision != "fp32" and families.checkpoint_precision(config) != "fp32"
             if configure:
                 configure(config)
@@ -548,14 +552,15 @@ def load_transformer(
             # The unused pooler is random, but the same at each load.
             torch.manual_seed(0)
             options: dict[str, Any] = {"dtype": config.dtype if keeps_half else torch.float32}
+            # With accelerate, the weights are read directly to the GPU.
             if on_gpu(device) and find_spec("accelerate"):
                 options["device_map"] = {"": device}
-            model, outer_model, missing = families.open_model(base, config, **options)
+            model, outer_model, missing = families.open_model(base_folder, config, **options)
             if keeps_half:
                 families.keep_half_precision_matrices(outer_model)
-            # The directory holds an adapter.
-            if base != path:
-                n_tokens = _n_tokens_with_added(outer_model, path, tokenizer, base)
+            # The directory holds an adapter, and its weights are those of the adapter alone.
+            if base_folder != path:
+                n_tokens = _n_tokens_with_added(outer_model, path, tokenizer, base_folder)
                 open_adapter(outer_model, path, n_tokens)
             # Files may be replaced later, so that weights must not stay mapped to them.
             own_weights(model.to(device))

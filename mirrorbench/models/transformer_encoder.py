@@ -161,7 +161,7 @@ class TransformerEncoder:
     ) -> list[Array]:
         """Return one array per pooling, float32 of shape (n, dimensions), after as few passes as possible.
 
-        ``advance`` is called with the number of texts done since its last call; ``len(inputs)`` over all passes.
+        ``advance`` is called with the number of texts done since its last call; the numbers add up to ``len(inputs)``.
         """
         self.check_inputs(inputs, poolings)
         started = time.perf_counter()
@@ -170,15 +170,16 @@ class TransformerEncoder:
         for number, group in enumerate(groups, start=1):
             # Only the pass of the last group reports progress, so that each text counts once.
             advance_in_pass = advance if number == len(groups) else _no_progress
-            vectors, windowed = self._pass(inputs, group, advance_in_pass)
+            vectors, windowed_rows = self._pass(inputs, group, advance_in_pass)
             encoded |= vectors
-            # Poolings over whole texts read the start of long ones, not a window around the target.
+            # Texts that were cut to a window around the target get another pass for poolings over whole texts, which
+            # read the start of long ones.
             of_whole_text = [pooling for pooling in group if not pooling.of_target]
-            if of_whole_text and len(windowed):
-                long_texts = [inputs[row] for row in windowed]
+            if of_whole_text and len(windowed_rows):
+                long_texts = [inputs[row] for row in windowed_rows]
                 vectors_from_start, _ = self._pass(long_texts, of_whole_text)
                 for pooling, from_start in vectors_from_start.items():
-                    encoded[pooling][windowed] = from_start
+                    encoded[pooling][windowed_rows] = from_start
         self.cost += Cost(seconds=time.perf_counter() - started)
         source = f"the model {self.transformer.path.name}"
         return [check_vectors(encoded[pooling], len(inputs), source) for pooling in poolings]
@@ -193,12 +194,14 @@ class TransformerEncoder:
         """Return the vectors under poolings that read the same tokens, and the rows cut to a window around a target."""
         shape = (len(inputs), self.transformer.dimensions)
         vectors = {pooling: np.empty(shape, dtype=np.float32) for pooling in poolings}
+        # The mean over padding needs texts of one length; poolings that read the same tokens have one maximum length.
         pad_to = 0
         if any(pooling.mode == "mean-padded" for pooling in poolings):
             pad_to = poolings[0].max_length
         # Begin with an empty array, since there may be no chunks.
         windowed = [np.empty(0, dtype=np.int64)]
         with closing(self._chunks(inputs, poolings, pad_to, advance)) as chunks:
+            # The next chunk is being computed while the vectors of one are fetched.
             for chunk in one_behind(chunks):
                 for pooling, wait_for_array in zip(poolings, chunk.waiting, strict=True):
                     array = wait_for_array()
@@ -239,7 +242,7 @@ class TransformerEncoder:
 
         Batches are packed rows if the model allows them. Otherwise they are texts of one length on a CPU, so that no
         vector depends on other texts, and padded texts of similar length on a GPU, to keep it busy. Whenever the device
-        runs out of memory, the token budget is halved.
+        runs out of memory, the remaining batches are halved, and so is the token budget of later calls.
         """
         self.transformer.model.eval()
         device = self.transformer.device
@@ -272,10 +275,11 @@ class TransformerEncoder:
     ) -> list[torch.Tensor]:
         """Return the vectors of a batch under each pooling; on a CPU its last text is repeated up to ``min_tokens``."""
         n = len(rows)
+        # Count the positions that the model computes, those of padding and of repeated texts included.
         lengths = np.maximum(pad_to, ids.lengths[rows])
         positions = int(lengths.sum()) if packed else n * int(lengths.max())
         device = self.transformer.device
-        # On a CPU, the rounding of very small matrix products depends on the number of threads.
+        # On a CPU, the rounding of very small matrix products depends on the number of threads: make them larger.
         computed_rows = rows
         if device.type == "cpu":
             lacking = batching.min_tokens(self.transformer.model.config) - positions
@@ -436,7 +440,9 @@ class LanguageRouter:
         rows: dict[str, list[int]] = {}
         for row, item in enumerate(inputs):
             rows.setdefault(item.language, []).append(row)
-        for language in rows.keys() - self.encoders.keys():
+        unknown_languages = rows.keys() - self.encoders.keys()
+        if unknown_languages:
+            language = min(unknown_languages)
             raise EncodingError(
                 f"a text of language {language!r} has no encoder here; there are: {', '.join(self.encoders)}"
             )

@@ -189,9 +189,9 @@ class StaticEncoder:
         self.language = language
         self.sif = sif
         self._checksums = {file: file_checksum(file) for file in self._files()}
-        files = {file.name: checksum for file, checksum in self._checksums.items()}
+        checksums_by_name = {file.name: checksum for file, checksum in self._checksums.items()}
         identity: dict[str, Any] = {
-            "files": files,
+            "files": checksums_by_name,
             "limit": limit,
             "lower": lower,
             "language": language,
@@ -347,7 +347,7 @@ def _save(vectors: WordVectors, folder: Path) -> None:
 
 
 def read_text(path: Path, limit: int = 0) -> WordVectors:
-    """Read the first ``limit`` words of a text file, all for 0.
+    """Read the vectors of the first ``limit`` words of a text file, or of all words for 0.
 
     Each line is a word and its numbers, separated by spaces; the first line may be a header of two integers instead. A
     word may contain spaces (as in GloVe 840B): the numbers are counted from the end. The first vector of a repeated
@@ -358,6 +358,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     announced = 0
     dimensions = 0
     last_line = 0
+    is_at_limit = False
     try:
         with _open(path) as stream, warnings.catch_warnings():
             # NumPy's warning of a text that is not a list of numbers becomes an error, which `_numbers` catches.
@@ -371,25 +372,26 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 if header:
                     announced = int(header[1])
                     continue
-                word, row = _entry(line, dimensions)  # 0 dimensions: as many as the first line has
-                if not word or not len(row) or not np.isfinite(row).all():
+                # The first word's vector decides the dimensions, which are 0 until then.
+                word, vector = _entry(line, dimensions)
+                if not word or not len(vector) or not np.isfinite(vector).all():
                     raise DataFormatError(
                         f"{path}, line {line_number}: expected a word and {dimensions or 'some'} finite numbers, found "
                         f"{shown(line.decode(errors='replace'))} ({line.count(b' ') + 1} columns).",
                         "Each line is a word and its numbers, separated by single spaces.",
                     )
-                dimensions = len(row)
-                words.setdefault(word, row)
-                if len(words) == limit:
+                dimensions = len(vector)
+                words.setdefault(word, vector)
+                is_at_limit = len(words) == limit
+                if is_at_limit:
                     break
-            else:
-                # The file has ended before the limit.
-                if last_line < announced:
-                    raise DataFormatError(
-                        f"{path} ends at line {last_line}, but its header announces {announced} words."
-                    )
     except (OSError, EOFError) as error:
         raise DataFormatError(f"{path} cannot be read: {error}") from error
+    # The whole file was read.
+    if not is_at_limit and last_line < announced:
+        raise DataFormatError(
+            f"{path} ends at line {last_line}, but its header announces {announced} words."
+        )
     if not words:
         raise DataFormatError(
             f"{path} holds no word vectors.", "Each line is a word and its numbers."
