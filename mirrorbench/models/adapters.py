@@ -125,8 +125,8 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
             f"the adapter in {folder} is of the type {peft_type}, which puts vectors before a text",
             "Adapters that can be merged are read: LoRA, DoRA, IA3, LoHa, LoKr and their like.",
         )
-    # `trained_model` holds the modules of `model` under the names that the adapter's files have for them. What is
-    # added to the one is added to the other.
+    # `trained_model` holds the modules of `model`, under the names that the adapter's files have for them. Modules that
+    # are added to the one are therefore in the other, too.
     stored_tensors = adapter_tensors(folder)
     trained_model = _with_trained_names(model, stored_tensors)
     # Leave out the tensors of a head, and of a decoder that reads no text.
@@ -135,7 +135,7 @@ def open_adapter(model: Any, folder: Path, n_tokens: int = 0) -> None:
         raise _does_not_fit(folder, stored_tensors)
     # Add empty modules of the adapter to the model, then load the weights into them.
     config = _config_without_head_tokens(trained_model, settings)
-    _copy_embeddings(model, trained_model, _Adapter(folder, config, tensors), n_tokens)
+    _prepare_embeddings(model, trained_model, _Adapter(folder, config, tensors), n_tokens)
     inject_adapter_in_model(config, trained_model, _ADAPTER_NAME)
     # peft adds weights in the precision of the frozen ones; float32 takes the stored weights without rounding.
     _convert_adapter_to_float32(trained_model)
@@ -256,7 +256,7 @@ _TUNED_TOKENS = ("trainable_tokens_delta", "token_adapter.trainable_tokens_delta
 """Names of the embeddings of tuned tokens in an adapter: of tokens alone, and beside LoRA."""
 
 
-def _copy_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens: int) -> None:
+def _prepare_embeddings(model: Any, trained_model: Any, adapter: _Adapter, n_tokens: int) -> None:
     """Prepare the backbone's token embeddings for those that an adapter stores: all of them, of single tokens, or none.
 
     A whole stored matrix replaces the backbone's. Otherwise the backbone's gets new rows up to ``n_tokens``; ``peft``

@@ -191,7 +191,7 @@ def open_model(path: Path, config: Any, **options: Any) -> OpenedModel:
     model of images and text, it is the language model: it stays inside the outer model, since adapters use the original
     names of modules, and the other parts are deleted.
     """
-    # Empty unless the model has a decoder that need not be opened.
+    # Name of the class that opens an encoder without its decoder; empty for models without such a class.
     encoder_alone = encoder_class_name(config)
     if encoder_alone:
         config.is_encoder_decoder = False

@@ -216,9 +216,9 @@ def row_attention(
         # Called directly: nested tensors take more processor time than a base model's step, and
         # torch.nn.attention.varlen knows no dropout.
         flash = torch.ops.aten._flash_attention_forward.default
-        # Starts and width of the texts are needed twice, for queries and for keys.
         is_causal = False
         returns_debug_mask = False
+        # Starts and greatest width of the texts are passed twice, for queries and for keys.
         attended, *_ = flash(
             *states,
             row.starts,

@@ -70,6 +70,7 @@ def create_sbert(spec: EncoderSpec, context: EncoderContext) -> LazyModel:
 
     from mirrorbench.models.sentence_transformer import sentence_transformer
 
+    # Without the settings of a module, suggest to read the transformer alone.
     missing_file = missing_settings_file(directory, modules(directory))
     if missing_file is not None:
         backbone = EncoderSpec(str(spec.get("path") or spec.get("model") or "sbert"))

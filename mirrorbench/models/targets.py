@@ -120,8 +120,8 @@ def locate_targets(
     max_tokens = max_length - n_before - n_after
     ids_after_cut: list[list[int]] = []
     targets: list[Positions] = []
-    windowed: list[int] = []
-    shortened: list[int] = []
+    rows_with_window: list[int] = []
+    shortened_rows: list[int] = []
     n_cut = 0
     n_missing = 0
     for row, (text, ids, offsets) in enumerate(zip(texts, all_ids, all_offsets, strict=True)):
@@ -137,11 +137,11 @@ def locate_targets(
         if not copies:
             copies = [np.arange(n_before, len(ids) - n_after)]
         cut_ids, cut_target = cut_to(ids, target, copies, max_tokens, n_positions, keep_end)
-        # Record what is lost. A text that was cut at its end, together with its marks, has no window.
+        # Record what is lost. A text that lost only marks and tokens at its end, both above, has no window.
         if len(cut_ids) < len(ids):
-            windowed.append(row)
+            rows_with_window.append(row)
         if len(cut_ids) < whole_length:
-            shortened.append(row)
+            shortened_rows.append(row)
         if len(target) == 0:
             n_missing += 1
         if len(cut_target) < len(target):
@@ -152,10 +152,10 @@ def locate_targets(
     return LocatedTargets(
         ids=Ragged.of(ids_after_cut),
         targets=Ragged.of(targets),
-        windowed=np.array(windowed, dtype=np.int64),
+        windowed=np.array(rows_with_window, dtype=np.int64),
         n_cut=n_cut,
         n_missing=n_missing,
-        shortened=np.array(shortened, dtype=np.int64),
+        shortened=np.array(shortened_rows, dtype=np.int64),
     )
 
 
@@ -171,8 +171,8 @@ def cut_to(
 
     Args:
         ids: token ids, with those of the prompt and special tokens, which are always kept.
-        target: positions in ``ids`` of the target, around which a window of a long text is kept. If the target is the
-            whole text, the start is kept.
+        target: positions in ``ids`` of the target, around which a window of a long text is kept. If they are all of
+            the text or none, its start is kept.
         copies: positions in ``ids`` of each copy of the text.
         max_tokens: maximum number of tokens of a copy.
         n_positions: number of positions of the model, which may allow fewer tokens; 0 if unknown.
@@ -203,7 +203,7 @@ def cut_to(
     else:
         start = 0
 
-    # Keep the same window of each copy.
+    # Keep the same window of each copy, and the whole prompt.
     is_kept = np.ones(len(ids), dtype=bool)
     for copy in copies:
         is_kept[copy[:start]] = False

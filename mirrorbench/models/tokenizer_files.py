@@ -232,14 +232,14 @@ def _add_required_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str
     # Find the ends that are required and not added yet.
     tokens = special_tokens(folder, settings)
     ids = tokenizer.encode("a").ids
-    missing: dict[str, int] = {}
+    missing_ends: dict[str, int] = {}
     for role, ids_at_end in (("bos_token", ids[:1]), ("eos_token", ids[-1:])):
         if settings.get(f"add_{role}") is not True or role not in tokens:
             continue
         index = tokenizer.token_to_id(tokens[role])
         if index is not None and ids_at_end != [index]:
-            missing[role] = index
-    if not missing:
+            missing_ends[role] = index
+    if not missing_ends:
         return
     # Add them to each template of the post-processor. The templates are parts of `state`, which changes with them.
     state = _state(tokenizer.post_processor)
@@ -247,7 +247,7 @@ def _add_required_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str
         part for part in _parts(state, "processors") if part.get("type") == "TemplateProcessing"
     ]
     if not templates:
-        # Without a template, put one that only holds the text after the present post-processor, or in its place.
+        # Without a template, append one that holds only the text to the post-processor, or make it the post-processor.
         first = {"Sequence": {"id": "A", "type_id": 0}}
         second = {"Sequence": {"id": "B", "type_id": 1}}
         template: dict[str, Any] = {
@@ -262,7 +262,7 @@ def _add_required_ends(tokenizer: Tokenizer, folder: Path, settings: Mapping[str
         else:
             state = template
     for template in templates:
-        for role, index in missing.items():
+        for role, index in missing_ends.items():
             _add_end_to_template(template, role, tokens[role], index)
     tokenizer.post_processor = _component("post_processor", state)
 

@@ -87,9 +87,9 @@ def traits_of(transformer: _Transformer) -> ModelTraits:
         # Causal if the tokens that follow change nothing at the beginning.
         causal = _difference(text_states[:SHORT], beginning_states) <= rounding
 
-        # The long text in the batch makes padding after the short one, which is row 1.
-        padded_states = _states(transformer, text, short)[1, :SHORT]
-        pads = depends_on_longest or _difference(short_states, padded_states) > rounding
+        # In a batch, the long text makes padding after the short one, whose states must not change.
+        _, padded_states = _states(transformer, text, short)
+        pads = depends_on_longest or _difference(short_states, padded_states[:SHORT]) > rounding
 
         # The vector must depend on the text, and the second token's state on the first token. Differences far below
         # rounding do not count.

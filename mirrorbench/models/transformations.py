@@ -147,20 +147,20 @@ def split_post(spec: EncoderSpec, tuned: bool = False) -> tuple[EncoderSpec, Tra
         UnknownNameError: an unknown transformation.
     """
     params = dict(spec.params)
-    keys = {key: params.pop(key) for key in post_keys(spec) if key in params}
-    if not keys:
+    post_params = {key: params.pop(key) for key in post_keys(spec) if key in params}
+    if not post_params:
         return spec, None
-    # The name is empty for a type alone.
-    name = str(keys.get("post", DIMS if DIMS in keys else ""))
-    type_ = str(keys.get("type", ""))
+    # The name is that of post=, or dims, or for a type alone empty.
+    name = str(post_params.get("post", DIMS if DIMS in post_params else ""))
+    type_ = str(post_params.get("type", ""))
     _check_name(spec, name, type_, tuned)
-    if DIMS in keys and "post" in keys:
+    if DIMS in post_params and "post" in post_params:
         raise UsageError(
             f"{spec}: dims= and post= cannot be combined",
             "Write post=whiten,whiten=256 or dims=256.",
         )
     # Each other key is a number under the name of its transformation, such as whiten=256 or dims=256.
-    numbers = {key: value for key, value in keys.items() if key not in ("post", "type")}
+    numbers = {key: value for key, value in post_params.items() if key not in ("post", "type")}
     for key, value in numbers.items():
         if not name:
             raise UsageError(

@@ -558,7 +558,7 @@ def load_transformer(
             model, outer_model, missing = families.open_model(base_folder, config, **options)
             if keeps_half:
                 families.keep_half_precision_matrices(outer_model)
-            # The directory holds an adapter, and its weights are those of the adapter alone.
+            # `path` holds an adapter of this backbone.
             if base_folder != path:
                 n_tokens = _n_tokens_with_added(outer_model, path, tokenizer, base_folder)
                 open_adapter(outer_model, path, n_tokens)
