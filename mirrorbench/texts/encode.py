@@ -1,4 +1,4 @@
-"""Encode files of any length in chunks; memory is bounded by one chunk.
+"""Encode files of any length in chunks, of which only one is in memory at a time.
 
 Chunks are first stored in an embedding cache in a hidden folder beside the output, from which an interrupted run is
 resumed. Chunk boundaries do not depend on interruptions, so neither do the bytes of the output.
@@ -82,7 +82,11 @@ def encode_texts(
     keep: Sequence[str] = (),
     level: str = "",
 ) -> EncodedFile:
-    """Encode a file of texts, with the arguments of ``Session.encode``."""
+    """Encode a file of texts into a file or stream, with the arguments of ``Session.encode``, and return the counts.
+
+    Raises:
+        UsageError: the arguments do not go together, or the output exists or cannot hold the columns to ``keep``.
+    """
     # The columns of ``spans`` mark words in context as brackets do.
     in_context = words_in_context or bool(spans)
     if in_context and level:
@@ -99,6 +103,7 @@ def encode_texts(
 
     # The encoder is loaded only once the output is known to be writable.
     def open_encoder() -> Encoder:
+        # Words in context have a recipe of their own, in place of one for a level.
         level_of_recipe = "wic" if in_context else level or "sentence"
         encoder, _ = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
         reporter.stage("encoding", str(source), 0, "texts")  # 0: their number is unknown
@@ -158,8 +163,9 @@ def encode_file(
         advance: called with the number of inputs of each chunk.
         kept: columns to write beside the vectors, into ``.parquet``.
     """
+    # The vectors are written in a folder beside the output, and moved to it when they are complete.
     with beside(output) as workplace:
-        complete = workplace / "vectors"
+        vectors_file = workplace / "vectors"
         encoder = open_encoder()
         # Chunks of an interrupted run are used only for the same encoder in the same precision.
         identity = {
@@ -171,14 +177,17 @@ def encode_file(
         chunks_folder = workplace / "chunks"
         for remnant_of_killed_run in workplace.glob(f"{TEMPORARY}*"):
             remnant_of_killed_run.unlink()
-        with writing(complete, output) as file, _WRITERS[output.suffix](file, kept) as write:
+        with (
+            writing(vectors_file, output) as file,
+            _WRITERS[output.suffix](file, kept) as write,
+        ):
             cache_folder = chunks_folder / digest(identity)
             encoded = _encode_chunks(source, lines, encoder, write, cache_folder, advance)
             if not encoded.rows:
                 raise UsageError("the input holds no text, so there is nothing to encode")
         check_vector_file(output)  # a file that appeared meanwhile is not replaced
         try:
-            os.replace(complete, output)
+            os.replace(vectors_file, output)
             sync_folder(output.parent)
         except OSError as error:
             raise unwritable(f"Cannot write {output}", error, "name another output") from error
@@ -199,6 +208,7 @@ def _encode_chunks(
     ``cache_folder`` holds an embedding cache for each chunk; ``None`` for an output that cannot be resumed.
     """
     rows = 0
+    # Rows that an interrupted run had encoded.
     rows_before = 0
     dimensions = 0
     truncation: Truncation | None = None
@@ -267,8 +277,10 @@ def _naming_lines(source: str, lines: Sequence[Line]) -> Iterator[None]:
 
 
 @contextmanager
-def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """Write vectors into a ``.npy`` file of float32, shape (n, d); the format has no columns to ``keep``.
+def _npy_writer(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
+    """Yield a function that appends vectors to a ``.npy`` file of float32, shape (n, d).
+
+    The format has no columns for texts, and ``kept`` is ``None``.
 
     The header has room for any n; it is written again at the end, when n is known.
     """
@@ -293,15 +305,16 @@ def _npy(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
 
 
 @contextmanager
-def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
-    """Write a Parquet table, a row group for each chunk: kept columns, texts, targets if there are any, and vectors.
+def _parquet_writer(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
+    """Yield a function that appends a row group for each chunk to a Parquet table.
 
-    Texts are left out under ``NO_TEXTS``.
+    The columns are those to keep, texts (unless MIRRORBENCH_NO_TEXTS is set), targets of words in context, and vectors.
     """
     parquet, arrow = pyarrow()
     writer = None
 
     def write(lines: list[Line], vectors: Array) -> None:
+        """Write the inputs and vectors of a chunk as a row group; the first chunk gives the table's columns."""
         nonlocal writer
         inputs = [line.input for line in lines]
         columns = {}
@@ -309,9 +322,11 @@ def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
             columns = kept.arrays([line.kept for line in lines])
         if not without_texts():
             columns["text"] = arrow.array([item.text for item in inputs], arrow.string())
+        # Either all inputs of a file have targets or none has.
         if any(item.spans for item in inputs):
             targets = [list(map(list, item.spans)) for item in inputs]
             columns["target"] = arrow.array(targets, arrow.list_(arrow.list_(arrow.int32())))
+        # Arrow takes the numbers of all vectors in a row, and their length.
         numbers = arrow.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         columns["vector"] = arrow.FixedSizeListArray.from_arrays(numbers, vectors.shape[1])
         table = arrow.table(columns)
@@ -326,4 +341,4 @@ def _parquet(file: IO[bytes], kept: KeptColumns | None) -> Iterator[WriteChunk]:
             writer.close()
 
 
-_WRITERS = {".npy": _npy, ".parquet": _parquet, ".pq": _parquet}
+_WRITERS = {".npy": _npy_writer, ".parquet": _parquet_writer, ".pq": _parquet_writer}

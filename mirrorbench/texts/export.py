@@ -80,8 +80,8 @@ _FOLDERS = "[0-9]*_*"
 _MOST_NAMED = 3
 """Maximum number of foreign files that a message names."""
 
-# The flag of sentence-transformers' Pooling for each pooling, without its prefix; all versions have them.
-_FLAGS = {
+# The mode of sentence-transformers' Pooling for each pooling; all versions have them.
+_POOLING_MODES = {
     "cls": "cls_token",
     "mean": "mean_tokens",
     "last": "lasttoken",
@@ -116,6 +116,7 @@ def check_exportable(
             f"so layers={pooling.layers} cannot be exported",
             f"Write {spec.with_params(layers='-1:')}",
         )
+    # ``prefix`` returns the text that a prompt puts before the input.
     if prefix(pooling.prompt) and pooling.of_target:
         problem = f"prompt={pooling.prompt} and pooling={pooling.mode} cannot be exported together"
         raise UsageError(problem, "Leave one of them out.")
@@ -125,7 +126,7 @@ def check_exportable(
             f"{prefix(pooling.prompt)!r} with them",
             "Leave the prompt out (prompt=).",
         )
-    if pooling.mode not in _FLAGS:
+    if pooling.mode not in _POOLING_MODES:
         reason = "is not one of sentence-transformers'"
         if pooling.mode == "mean-padded":
             reason = "averages over padding too"
@@ -380,15 +381,18 @@ class _Module(NamedTuple):
 
 
 def _modules(transformer: Transformer, pooling: Pooling, post: Affine | None) -> Iterator[_Module]:
-    """Yield the modules of sentence-transformers after the transformer."""
+    """Yield the sentence-transformers modules that follow the transformer, in the order in which they run."""
     size = transformer.dimensions
+    # "-1:" is the last layer alone, which is read without a module.
     if pooling.layers != "-1:":
         yield _layer_pooling(transformer, pooling)
+    # A text without a target is all target, but for special tokens and white space.
     if pooling.of_target:
         yield _word_weights(transformer.tokenizer)
+    # All modes are named; only that of the pooling is on.
     flags = {}
-    for mode in ("max_tokens", "mean_sqrt_len_tokens", *_FLAGS.values()):
-        flags[f"pooling_mode_{mode}"] = mode == _FLAGS[pooling.mode]
+    for mode in ("max_tokens", "mean_sqrt_len_tokens", *_POOLING_MODES.values()):
+        flags[f"pooling_mode_{mode}"] = mode == _POOLING_MODES[pooling.mode]
     yield _Module("Pooling", {"word_embedding_dimension": size, **flags}, {})
     if pooling.normalize:
         yield _Module("Normalize", {}, {})

@@ -55,7 +55,7 @@ class KeptColumns:
         """Return Arrow's type of each column; ``None`` where values have no common type and are written as texts."""
         parquet, arrow = pyarrow()
         rows = read_rows(self._source, self._names, named=True)
-        # Reading a row raises an error for a column that the file does not have.
+        # Reading a row, also of Parquet, raises an error for a column that the file does not have.
         first_row = list(islice(rows, 1))
         if format_of(self._source) == "parquet":
             schema = parquet.read_schema(Path(self._source).expanduser())

@@ -105,7 +105,7 @@ def plan_tuning(
     force: bool = False,
     merge: bool = False,
 ) -> TuningJob:
-    """Plan the work of ``Session.tune`` with the same arguments: read the texts, and check all that can be checked.
+    """Plan the work of ``Session.tune``, whose arguments it has: read the texts, and check all that can be checked.
 
     The backbone is downloaded if necessary, but its weights are not opened.
     """
@@ -114,6 +114,7 @@ def plan_tuning(
     # Errors in the spec are found before a large file is read.
     resolve_method(spec, level, None, plugins)
     source = texts
+    # The name of a list; a file has its own.
     name = "texts"
     if isinstance(texts, str | Path) and isdir(expanduser(texts)):
         name = printable(f"./{Path(texts).name}")
@@ -136,6 +137,7 @@ def plan_tuning(
 
     # The default method differs for texts and pairs, and only now it is known which these are.
     spec = resolve_method(spec, level, tuning_texts.are_pairs, plugins)
+    # The model to tune, as ``run`` plans it for an encoder without a task.
     maker = PlanMaker(plugins, folders, compute, reporter)
     generated = GeneratedCorpus(tuning_texts.name, "a user's texts", tuning_texts.corpus)
     request = Request((spec,), (), seeds=(seed,), corpus=generated)
@@ -160,11 +162,8 @@ def plan_tuning(
         # A frozen backbone keeps the precision of the tuning: it may not fit in memory as float32.
         precision = model.precision
 
-    # The held-out texts are part of the corpus's identity, since the report depends on them.
-    held_out_texts = tuning_texts.held_out_corpus()
-    digest = checksum("\n".join(held_out_texts)) if held_out_texts else ""
-    corpus = replace(maker.corpora.by_ref[model.corpus], held_out=held_out_texts)
-    corpus_ref = replace(model.corpus, held_out=digest)
+    corpus = maker.corpora.by_ref[model.corpus]
+    corpus_ref, corpus = _with_held_out(model.corpus, corpus, tuning_texts.held_out_corpus())
     return TuningJob(
         spec=spec,
         texts=tuning_texts,
@@ -178,6 +177,17 @@ def plan_tuning(
         precision=precision,
         corpora={**maker.corpora.by_ref, corpus_ref: corpus},
     )
+
+
+def _with_held_out(
+    ref: CorpusRef, corpus: Corpus, held_out: tuple[str, ...]
+) -> tuple[CorpusRef, Corpus]:
+    """Return the reference and the corpus with held-out texts; the reference has their checksum, empty without any.
+
+    The held-out texts are part of the corpus's identity, since the report depends on them.
+    """
+    digest = checksum("\n".join(held_out)) if held_out else ""
+    return replace(ref, held_out=digest), replace(corpus, held_out=held_out)
 
 
 def _documents(folder: str | Path, plugins: Plugins, folders: Folders) -> list[str]:
@@ -242,7 +252,7 @@ def tune_texts(
 def _tune_and_measure(
     job: TuningJob, loader: EncoderLoader
 ) -> tuple[Encoder, TunedEncoder, dict[str, Any]]:
-    """Tune an encoder and measure it on the held-out texts.
+    """Tune the encoder of a job, unless it is in the cache, and measure it on the held-out texts.
 
     Returns:
         The encoder, its report, and the content of its ``mirrorbench.json``.
@@ -251,12 +261,13 @@ def _tune_and_measure(
     model = job.model
     corpus_ref = model.corpus
     assert corpus_ref is not None
-    # Tunes the model, unless it is in the cache.
     loaded, seconds = loader.load_transformed(model, job.pooling, job.precision, job.corpora)
     loader.reporter.stage("checking", "the held-out lines")
     pair_function = loader.plugins.methods[job.spec.method].pairs
     pairs = positive_pairs(texts.held_out_corpus(), job.seed, pair_function)
-    report = _trajectory(loader, model, job.pooling, _backbone(loaded), pairs)
+    encoder = _without_transformation(loaded)
+    # None without held-out texts.
+    report = _measures_on_held_out(loader, model, job.pooling, encoder, pairs)
     report_object = None
     if report:
         report_object = {**asdict(report), "verdict": report.verdict}
@@ -279,7 +290,7 @@ def _tune_and_measure(
         "held_out": report_object,
         "mirrorbench": __version__,
     }
-    _note_window(texts, _backbone(loaded), loader.reporter)
+    _note_window(texts, encoder, loader.reporter)
     neighbours = _neighbours(pairs, report)
     tuned = TunedEncoder(
         job.output,
@@ -305,7 +316,7 @@ def _note_window(texts: TuningTexts, encoder: TransformerEncoder, reporter: Repo
     reporter.note(note)
 
 
-def _backbone(loaded: Encoder) -> TransformerEncoder:
+def _without_transformation(loaded: Encoder) -> TransformerEncoder:
     """Return an encoder without its transformation."""
     encoder = loaded.encoder if isinstance(loaded, TransformedEncoder) else loaded
     return encoder  # type: ignore[return-value]  # backbones are loaded as this class
@@ -319,7 +330,7 @@ def _write(
     job: TuningJob,
 ) -> Sample:
     """Write an encoder into a folder, and return a sample of the vectors that it computed in memory."""
-    encoder = _backbone(loaded)
+    encoder = _without_transformation(loaded)
     path = job.model.path
     # Transformations have languages as keys; the one of a tuned encoder is for all languages.
     post = loaded.affines[""] if isinstance(loaded, TransformedEncoder) else None
@@ -344,7 +355,7 @@ def _check_adapter(spec: EncoderSpec, recipe: Recipe, merge: bool) -> None:
         raise UsageError(problem, "Add --merge, which writes a whole model.")
 
 
-def _trajectory(
+def _measures_on_held_out(
     loader: EncoderLoader,
     model: ModelRef,
     pooling: Pooling,

@@ -76,7 +76,7 @@ def read_tuning_texts(
     name: str = "texts",
     note: Callable[[str], None] = silent,
 ) -> TuningTexts:
-    """Read texts or pairs to tune on, and hold some of them out.
+    """Read texts or pairs to tune on, each distinct one once, and hold some of them out.
 
     Args:
         source: a file, ``-`` for standard input, or a list of texts or pairs.
@@ -104,11 +104,13 @@ def read_tuning_texts(
     for number, value in numbered:
         numbers.append(number)
         values.append(value)
+    # A line is a tuple of one text or of two; all lines have as many.
     lines: Sequence[tuple[str, ...]]
     texts = _checked_texts(values)
     if texts:
         # Each text may be a pair, written as one line.
         pairs = pairs_of(texts, name, raw)
+        # Whoever named two columns knows that they are pairs.
         if pairs and len(columns) < 2:
             note(_note_on_pairs(texts, name, unit))
         lines = pairs or [(text,) for text in texts]
@@ -134,7 +136,7 @@ def read_tuning_texts(
             f"{problem}: too few to tune on",
             "Tuning needs at least two lines; thousands are usual.",
         )
-    # Lines to hold out are drawn; both parts keep the order of the file.
+    # The lines to hold out are drawn at random; both parts keep the order of the file.
     order = np.random.default_rng(seed).permutation(len(distinct))
     held_out_rows = set(order[:n_held_out].tolist())
     train = tuple(line for row, line in enumerate(distinct) if row not in held_out_rows)
