@@ -284,12 +284,12 @@ class Session:
             The leaderboard, with a verdict for each encoder but the first on each file or folder.
         """
         from mirrorbench.own_data.evaluation import computed_evaluation
-        from mirrorbench.own_data.planning import Data, encoder_rows, evaluation_plan
+        from mirrorbench.own_data.planning import Data, evaluation_plan, specs_by_name
         from mirrorbench.reports.statistics.equality import requested_equality
 
         equality = requested_equality(margin)
         own_data = Data.read(data, self.plugins, self.folders.data)
-        rows = encoder_rows(encoders, self.plugins, self.folders)
+        rows = specs_by_name(encoders, self.plugins, self.folders)
         plan = evaluation_plan(
             rows,
             own_data,

@@ -33,10 +33,10 @@ from mirrorbench.own_data.planning import (
     Data,
     data_name,
     encoder_lines,
-    encoder_rows,
     evaluation_plan,
     overlap_lines,
     overlaps,
+    specs_by_name,
     without_repeats,
 )
 from mirrorbench.own_data.ranking_tasks import NO_BM25
@@ -162,7 +162,7 @@ def evaluate(
                 tuned_on, data_sets, session.plugins, session.folders.data, reporter
             )
         overlap_sentences = list(overlap_lines(tuned_on, overlap_by_name, data_sets))
-        rows = encoder_rows(encoder, session.plugins, session.folders)
+        rows = specs_by_name(encoder, session.plugins, session.folders)
         plan = evaluation_plan(
             rows,
             data_sets,

@@ -17,20 +17,27 @@ def read_texts(
 ) -> list[tuple[int, list[str]]]:
     """Return the line number and the values, as texts, of each row of a split.
 
+    Args:
+        layout: the layout of the data.
+        part: the table to read, by its name in ``layout.tables``.
+        columns: the columns to read, by their names in the layout.
+        split: the split to read, of a table that has a column of splits.
+
     Raises:
         DataFormatError: a value is empty or not a text, a row repeats the header, or the errors of ``rows_of_split``.
     """
     source = str(layout.tables[part])
-    names = [layout.file_column(column, part) for column in columns]
+    names_in_file = [layout.file_column(column, part) for column in columns]
     rows = []
     # Equal texts are one object: there may be millions of them.
     distinct_texts: dict[str, str] = {}
     for line, values in rows_of_split(layout, part, columns, split):
         texts = []
-        for value, column, name in zip(values, columns, names, strict=True):
+        for value, column, name in zip(values, columns, names_in_file, strict=True):
             text = _checked_text(value, column, name, source, line)
             texts.append(distinct_texts.setdefault(text, text))
-        if texts == names:
+        # Files that were joined line by line repeat the header.
+        if texts == names_in_file:
             raise line_error(
                 source, line, "the names of the columns a second time", "Remove the line."
             )
@@ -41,12 +48,13 @@ def read_texts(
 def rows_of_split(
     layout: DataLayout, part: str, columns: Sequence[str], split: str = TEST
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """Yield line numbers and values of the rows of a split, or of all rows where no column names splits.
+    """Yield line number and values of each row of a split, or of each row of a table without a column of splits.
 
     Raises:
         DataFormatError: a row has an unknown split, or, after the last row, there was none of the split.
     """
     source = str(layout.tables[part])
+    # Only the table ``test`` can have a column of splits: a table ``train`` is the training split as a whole.
     has_split_column = part == TEST and bool(layout.split_column)
     if has_split_column:
         columns = [*columns, "split"]
@@ -63,6 +71,7 @@ def rows_of_split(
                         f"the split {shown(str(row_split))} is none of {', '.join(SPLITS)}",
                         f"If the column is no split: {layout.path}:split={NO_SPLIT}",
                     )
+                # The row is of another split.
                 continue
         yield line, values
         is_empty = False

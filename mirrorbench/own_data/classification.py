@@ -95,18 +95,21 @@ class Classification(LabelledTextTask):
         scored_items = [item for item in items if not item.train]
         trained_texts = {item.text for item in training_items}
         trained_labels = {item.label for item in training_items}
-        n_unknown = sum(item.label not in trained_labels for item in scored_items)
-        n_trained = sum(item.text in trained_texts for item in scored_items)
-        if n_unknown:
+        n_unknown_labels = sum(item.label not in trained_labels for item in scored_items)
+        n_trained_texts = sum(item.text in trained_texts for item in scored_items)
+        if n_unknown_labels:
             remarks.append(
-                f"scored texts whose label is not in the training split, each an error: {n_unknown:,}"
+                f"scored texts whose label is not in the training split, each an error: {n_unknown_labels:,}"
             )
-        if n_trained:
-            remarks.append(f"scored texts that are also trained on: {n_trained:,}")
+        if n_trained_texts:
+            remarks.append(f"scored texts that are also trained on: {n_trained_texts:,}")
         return remarks
 
     def score(self, items: Sequence[LabelledText], vectors: Vectors, protocol: str) -> Scores:
-        """Train, predict, and compute accuracy and macro F1."""
+        """Return accuracy and macro F1 of the predicted labels.
+
+        The scores of items are hits or, if ``macro_f1`` is the main metric, indices of the predicted labels.
+        """
         from sklearn.linear_model import LogisticRegression
 
         unit_vectors = unit(vectors(self.inputs(items)))
@@ -125,6 +128,7 @@ class Classification(LabelledTextTask):
         for fitted, scored in splits:
             classifier = LogisticRegression(max_iter=1000).fit(unit_vectors[fitted], labels[fitted])
             predicted_labels[scored] = classifier.predict(unit_vectors[scored])
+        # Training items have no predicted label.
         predicted = predicted_labels[~is_train]
         gold = labels[~is_train]
 
@@ -144,5 +148,6 @@ class Classification(LabelledTextTask):
             values,
             answers,
             notes=(f"logistic regression of vectors of length 1, {training}",),
+            # Each item has a list of predictions, here of one label.
             extra={"found": predicted[:, None], "label": gold},
         )

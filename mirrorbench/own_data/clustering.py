@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.errors import DataFormatError
 from mirrorbench.own_data.labelled_texts import LabelledText, LabelledTextTask
 from mirrorbench.tasks.base import Scores, Vectors
-from mirrorbench.tasks.v_measure import of_each_clustering
+from mirrorbench.tasks.v_measure import v_measure_of_each_clustering
 
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Array
@@ -53,22 +53,26 @@ class Clustering(LabelledTextTask):
         return "; ".join((counts, *self.remarks(items)))
 
     def score(self, items: Sequence[LabelledText], vectors: Vectors, protocol: str) -> Scores:
-        """Cluster with each seed, and compute the V-measure."""
+        """Cluster with each seed, and return mean and standard deviation of the V-measure over seeds.
+
+        The scores of items are their clusters with the first seed, and ``gold`` holds indices of labels.
+        """
         label_names, labels = np.unique([item.label for item in items], return_inverse=True)
         clusters = k_means(vectors(self.inputs(items)), len(label_names))
-        v_measures = of_each_clustering(clusters, labels)
+        v_measures = v_measure_of_each_clustering(clusters, labels)
         deviation = float(v_measures.std(ddof=1))
         seeds = f"seeds {SEEDS[0]} to {SEEDS[-1]}, which deviate by {deviation:.3f}"
-        # The stored value of an item, and the label that --items shows, are of the first seed.
+        # The score of an item, and the label that --items shows, are of the first seed.
         first_clusters = clusters[:, 0]
-        found = label_names[majority_labels(first_clusters, labels)]
+        predicted_labels = label_names[majority_labels(first_clusters, labels)]
         return Scores(
             {"v_measure": float(v_measures.mean()), "v_measure_std": deviation},
             [item.id for item in items],
             first_clusters.astype(np.float64),
             labels.astype(np.float64),
             notes=(f"k-means with {len(label_names)} clusters, {seeds}",),
-            extra={"clusters": clusters, "found": found[:, None]},
+            # Each item has a list of predictions, here of one label.
+            extra={"clusters": clusters, "found": predicted_labels[:, None]},
         )
 
 

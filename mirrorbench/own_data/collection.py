@@ -125,22 +125,27 @@ def read_collection(layout: DataLayout, language: str) -> Collection:
             problem += f"; {shown(unknown)} is judged but not among the queries"
         raise DataFormatError(f"{problem}.")
     scored_queries = {query: queries[query] for query in judged}
-    queries_in_corpus &= judged.keys()
+    scored_queries_in_corpus = queries_in_corpus & judged.keys()
 
     notes = [*_notes_on_documents(documents, judged), *judgements.notes(documents)]
-    if queries_in_corpus:
-        notes.append(
-            f"queries that are documents, not searched for themselves: {len(queries_in_corpus):,}"
-        )
+    if scored_queries_in_corpus:
+        n = len(scored_queries_in_corpus)
+        notes.append(f"queries that are documents, not searched for themselves: {n:,}")
     n_left_out = len(queries) - len(scored_queries)
     if n_left_out:
         notes.append(f"queries without a relevant document, left out: {n_left_out:,}")
     if any(map(is_unspaced, scored_queries.values())):
         notes.append("BM25 reads scripts without spaces by pairs of characters")
+    # The file is named unless it is ``test``, the usual one.
     if qrels.name != TEST:
         notes.append(f"judgements of {qrels.file.name}")
     return Collection(
-        documents, scored_queries, judged, tuple(notes), language, frozenset(queries_in_corpus)
+        documents,
+        scored_queries,
+        judged,
+        tuple(notes),
+        language,
+        frozenset(scored_queries_in_corpus),
     )
 
 
@@ -178,7 +183,7 @@ def _read_judgements(
     documents: Mapping[str, str],
     queries_in_corpus: Container[str],
 ) -> _Judgements:
-    """Read the judgements.
+    """Return the grades of each query's judged documents, and counts of what was unusual.
 
     Ids that are written as floats (``12.0``) and repeated judgements are accepted and counted. Judgements of unknown
     queries, and of a query as its own document, are left out and counted.
@@ -189,8 +194,8 @@ def _read_judgements(
     source = str(layout.tables[QRELS])
     judgements = _Judgements()
     for line, (written_query, written_document, written_grade) in _rows_of_judgements(layout):
-        query = known_id(written_query, queries)
-        document = known_id(written_document, documents)
+        query = matching_id(written_query, queries)
+        document = matching_id(written_document, documents)
         if query != written_query or document != written_document:
             judgements.n_with_float_ids += 1
         match = _GRADE.fullmatch(written_grade)
@@ -199,6 +204,7 @@ def _read_judgements(
                 f"the score {shown(written_grade)} is not a whole number of at most nine digits"
             )
             raise line_error(source, line, problem)
+        # A zero fraction is left out: 2 for 2.0.
         grade = int(match[1])
         if query not in queries:
             judgements.unknown_queries[query] = None
@@ -206,6 +212,7 @@ def _read_judgements(
         if query == document and query in queries_in_corpus:
             judgements.n_self_judged += 1
             continue
+        # Documents that are not in the corpus are kept: relevant ones count as not found.
         grades = judgements.grades.setdefault(query, {})
         if document not in grades:
             grades[document] = grade
@@ -218,7 +225,7 @@ def _read_judgements(
     return judgements
 
 
-def known_id(written_id: str, texts: Mapping[str, str]) -> str:
+def matching_id(written_id: str, texts: Mapping[str, str]) -> str:
     """Return the id among ``texts`` that is meant: ``1`` by ``1.0``, unless ``1.0`` is an id; unknown ids unchanged."""
     if written_id in texts:
         return written_id
@@ -229,14 +236,17 @@ def known_id(written_id: str, texts: Mapping[str, str]) -> str:
 
 
 def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]]]:
-    """Return line number, and query, document and grade of each judgement.
+    """Return the line number and the (query, document, grade) of each judgement, all as texts.
 
-    A file without a header has TREC's four columns, of which the second is ignored, or only the other three. In every
-    other file, the header names the columns.
+    A file without a header has TREC's four columns, of which the second is ignored, or only the other three; a note in
+    the layout says so. In every other file, the header names the columns.
+
+    Raises:
+        DataFormatError: a file of plain text does not begin with a judgement.
     """
     table = layout.tables[QRELS]
-    may_lack_header = table.format in (PLAIN_TEXT, "tsv", "csv")
-    if not may_lack_header:
+    # In all other formats, columns have names.
+    if table.format not in (PLAIN_TEXT, "tsv", "csv"):
         return _named_judgements(layout)
     rows = table.unnamed_rows()
     number, first = next(rows, (0, []))
@@ -246,7 +256,7 @@ def _rows_of_judgements(layout: DataLayout) -> Iterator[tuple[int, Sequence[str]
         layout.notes.append(f"{table.file.name}: without a header, read as {form}")
         all_rows = chain([(number, first)], rows)
         return ((line, (fields[0], fields[-2], fields[-1])) for line, fields in all_rows)
-    # Plain text has no header: a .txt file with a header and tabs is TSV.
+    # Plain text must have begun with a judgement. A header is read in TSV and CSV alone.
     if table.format == PLAIN_TEXT:
         raise line_error(
             str(table),
@@ -344,17 +354,20 @@ def _entries(layout: DataLayout, part: str) -> Iterator[_Entry]:
         DataFormatError: a value is not a text, an id is missing or occurs twice, or there are no rows.
     """
     source = str(layout.tables[part])
-    columns = [*DOCUMENTS]
+    # Queries have the columns of documents, without a title.
+    id_column, text_column = DOCUMENTS
+    columns = [id_column, text_column]
     if part == "corpus" and _has_titles(layout):
         columns.append("title")
     ids: set[str] = set()
     for line, values in _rows_of_texts(layout, part, columns):
         texts = ["" if value is None else value for value in values]
-        # An id may be a number; judgements hold all ids as text.
+        # The id comes first. It may be a number; judgements hold all ids as text.
         if type(texts[0]) is int:
             texts[0] = str(texts[0])
         for column, text in zip(columns, texts, strict=True):
-            is_missing_id = column == columns[0] and not text
+            # A text or title may be empty.
+            is_missing_id = column == id_column and not text
             if not isinstance(text, str) or is_missing_id:
                 raise line_error(source, line, f"the {column} is not a text")
         entry_id, text, *titles = texts

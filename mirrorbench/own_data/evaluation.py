@@ -115,17 +115,20 @@ class OwnItems:
             items = item_scores(result, arrays, plugins)
             if items is None:
                 continue
+            # The overlap with texts that the encoder itself was tuned on is in the result, and takes precedence.
             if items.overlap is None and result.task in flags:
                 task_flags = flags[result.task]
                 overlap = np.array([task_flags[item] for item in items.ids], np.int8)
                 items = replace(items, overlap=overlap)
             own_items.by_cell_id[result.cell_id] = items
+            # Tasks that store no predictions have an empty one for each item.
             predictions = arrays.get("found", [()] * len(items.ids))
             own_items.predictions[result.spec, result.task] = dict(
                 zip(items.ids, predictions, strict=True)
             )
             # Results of retrieval and reranking also hold the scores of BM25 and of the fusion with it.
-            for prefix, spec in (("fused_", f"{result.spec}{FUSED}"), ("bm25_", BM25)):
+            fusion_spec = f"{result.spec}{FUSED}"
+            for prefix, spec in (("fused_", fusion_spec), ("bm25_", BM25)):
                 values = arrays.get(prefix + result.main_metric)
                 if values is not None:
                     own_items.bm25_items[spec, result.task] = replace(
@@ -133,6 +136,7 @@ class OwnItems:
                         values=values.astype(np.float64),
                         # BM25 was tuned on nothing.
                         overlap=None if spec == BM25 else items.overlap,
+                        # The score of the encoder's items, which is not theirs.
                         score=None,
                     )
         return own_items
@@ -182,7 +186,7 @@ class Evaluation:
         table = build_table(
             results, plugins, plan.tasks, plan.rows, failures, plan.title, plan.names
         )
-        table = _titled(table, data)
+        table = _with_headings(table, data)
         table = _with_bm25(table, self._items.bm25_items)
 
         # BM25 and its fusions have no seeds: seed 0, as of the encoders, stands for their only scores.
@@ -192,6 +196,7 @@ class Evaluation:
                 items = self._items.bm25_items.get((row.spec, task))
                 if items is not None:
                     self._seeds[row.key, task] = {0: items}
+        # The others are compared with the first encoder.
         tests, families = self._tests(table, stored)
         verdicts = TableTests(table, self._seeds, plugins).verdicts(tests, families)
         table = with_verdicts(table, verdicts)
@@ -216,7 +221,7 @@ class Evaluation:
         return any((row.key, task) in self._seeds for row in rows)
 
     def _tests(self, table: Table, stored: Sequence[Stored]) -> tuple[list[Verdict], list[str]]:
-        """Return the comparisons with the first encoder to test, as verdicts without an answer, and the family of each.
+        """Return what to test against the first encoder, as verdicts without an answer, and the family of each verdict.
 
         The other encoders form one family; baselines, BM25, and its fusion with the first encoder form another. Other
         fusions are not tested.
@@ -224,6 +229,7 @@ class Evaluation:
         first = self.encoders[0]
         results = by_row_and_task([entry.result for entry in stored])
         rows = {row.spec: row for row in table.rows}
+        # Without results of the first encoder there is nothing to compare with.
         if first not in rows:
             return [], []
         protocol = rows[first].protocol
@@ -254,7 +260,8 @@ class Evaluation:
                         row_results = results.get(((encoder, protocol), task))
                         if row_results:
                             compared_results.append(row_results)
-                    verdicts.append(with_caveats(verdict, [compared_results]))
+                    results_by_task = [compared_results]  # of one task
+                    verdicts.append(with_caveats(verdict, results_by_task))
                     families.append(family)
         return verdicts, families
 
@@ -273,23 +280,27 @@ class Evaluation:
         """
         task = verdict.column
         row, first_row = self.leaderboard.table.rows_of(verdict)
-        items_of_both = [self._seeds[row.key, task], self._seeds[first_row.key, task]]
-        seeds, first_seeds = common_items(with_same_ids(items_of_both))
-        # Encoders are evaluated with one seed.
+        # The items of each seed, for both encoders: those that both have, in one order.
+        both_seeds = [self._seeds[row.key, task], self._seeds[first_row.key, task]]
+        seeds, first_seeds = common_items(with_same_ids(both_seeds))
+        # Encoders are evaluated with one seed, 0.
         now = _with_answers(seeds[0])
         before = _with_answers(first_seeds[0])
 
-        # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the names of items.
+        # Results may have been stored with MIRRORBENCH_NO_TEXTS, which hides the ids of items.
         data_set = self._data[task]
-        names = {hidden_id(item): item for item in data_set.task.texts(data_set.items)}
-        predictions_now = self._predictions(row.spec, task, names)
-        predictions_before = self._predictions(first_row.spec, task, names)
+        ids_by_hidden_id = {hidden_id(item): item for item in data_set.task.texts(data_set.items)}
+        predictions_now = self._predictions(row.spec, task, ids_by_hidden_id)
+        predictions_before = self._predictions(first_row.spec, task, ids_by_hidden_id)
 
-        gains = self._item_values(now) - self._item_values(before)
+        gains = self._scores_or_influences(now) - self._scores_or_influences(before)
+        # The largest gain first, the largest loss last.
         order = np.argsort(-gains, kind="stable")
 
         def change(index: int) -> Change:
-            item = names.get(now.ids[index], now.ids[index])
+            # An id that is not hidden is not among the hidden ones, and stays.
+            stored_id = now.ids[index]
+            item = ids_by_hidden_id.get(stored_id, stored_id)
             return Change(
                 item,
                 float(before.values[index]),
@@ -302,12 +313,16 @@ class Evaluation:
         lost = [change(index) for index in order[::-1][:n] if gains[index] < 0]
         return Changes(gained, lost)
 
-    def _predictions(self, spec: str, task: str, names: Mapping[str, str]) -> dict[str, Any]:
-        """Return what a row predicted for each item, by the item's name in the data, even if the result hides it."""
+    def _predictions(
+        self, spec: str, task: str, ids_by_hidden_id: Mapping[str, str]
+    ) -> dict[str, Any]:
+        """Return what a row predicted for each item, by the item's id in the data, even if the result hides it."""
         predictions = self._items.predictions.get((spec, task), {})
-        return {names.get(item, item): prediction for item, prediction in predictions.items()}
+        return {
+            ids_by_hidden_id.get(item, item): prediction for item, prediction in predictions.items()
+        }
 
-    def _item_values(self, items: ItemScores) -> Any:
+    def _scores_or_influences(self, items: ItemScores) -> Any:
         """Return the scores of items if the task's score is their mean, else their influence on it."""
         if items.statistic == MEAN:
             return items.values
@@ -329,7 +344,7 @@ def computed_evaluation(
 
     Args:
         plan: the plan, from ``planning.evaluation_plan``.
-        rows: specs of the encoders by name, from ``planning.encoder_rows``.
+        rows: specs of the encoders by name, from ``planning.specs_by_name``.
         data: the data sets by name.
         plugins: the registered tasks, metrics and methods.
         folders: the folders of results, data and cache.
@@ -378,7 +393,7 @@ def _with_answers(items: ItemScores) -> ItemScores:
     return items
 
 
-def _titled(table: Table, data: Mapping[str, Data]) -> Table:
+def _with_headings(table: Table, data: Mapping[str, Data]) -> Table:
     """Return the table with the headings of the data sets, without averages if they would mix several metrics."""
     columns = []
     for column in table.columns:

@@ -222,6 +222,31 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
     """
     root = root_of(path)
     tables = tables_in(root, exclude=(QRELS, TOP_RANKED))
+    layout = _collection_layout(path, root, tables, kind, column_options)
+    if layout is None and tables:
+        layout = _table_layout(path, tables, kind, column_options)
+    return layout
+
+
+def _collection_layout(
+    path: Path,
+    root: Path,
+    tables: Mapping[str, OwnTable],
+    kind: str,
+    column_options: Mapping[str, str],
+) -> DataLayout | None:
+    """Return the layout of a collection, which is recognised by the names of its files; ``None`` for other data.
+
+    Args:
+        path: the path that the user named.
+        root: the folder that holds the files.
+        tables: the tables in ``root``, by name.
+        kind: the kind that the user named, or empty for any.
+        column_options: options that name columns in the files.
+
+    Raises:
+        UsageError: a file of the collection is missing, or candidates are in a file that is not read.
+    """
     texts = {
         "corpus": _find_part(root, tables, "corpus", _COLLECTION),
         "queries": _find_part(root, tables, "queries"),
@@ -229,13 +254,12 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
     judgements = _tables_named(root, QRELS)
     candidates = _tables_named(root, TOP_RANKED)
 
-    # Collections are recognised by the names of their files; those with candidates are for reranking.
     is_collection = bool(judgements) or all(texts.values())
-    is_retrieval = kind == "retrieval"
-    if not kind and is_collection and not candidates:
+    # Without a kind, collections with candidates are for reranking, all others for retrieval.
+    is_retrieval_by_files = not kind and is_collection and not candidates
+    if is_retrieval_by_files:
         _check_candidates_are_read(path, root)
-        is_retrieval = True
-    if is_retrieval:
+    if kind == "retrieval" or is_retrieval_by_files:
         return _retrieval(path, root, texts, judgements, column_options)
     if candidates and kind in ("", "reranking"):
         collection = _retrieval(path, root, texts, judgements, column_options)
@@ -246,10 +270,23 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
             "Without them all documents are ranked: kind=retrieval."
         )
         raise UsageError(f"{path} has no file of candidates", hint)
-    if not tables:
-        return None
+    return None
 
-    # All other kinds are recognised by the columns of their tables.
+
+def _table_layout(
+    path: Path, tables: Mapping[str, OwnTable], kind: str, column_options: Mapping[str, str]
+) -> DataLayout:
+    """Return the layout of tables of any kind but a collection, which is recognised by their columns.
+
+    Args:
+        path: the path that the user named.
+        tables: at least one table, by name.
+        kind: the kind that the user named, or empty for any.
+        column_options: options that name columns in the tables.
+
+    Raises:
+        UsageError: the columns do not match ``kind`` or, without it, match no kind or several.
+    """
     if kind in ("", "linking") and len(tables) > 1:
         linking = _linking(path, tables, column_options)
         if linking is not None:
@@ -262,6 +299,7 @@ def find_layout(path: Path, kind: str, column_options: Mapping[str, str]) -> Dat
     # Tables of reranking have the columns of triplets, but lists in them.
     if not kind and layout.kind == "triplets" and _holds_lists(layout):
         layout = _split_layout(path, split_tables, "reranking", column_options)
+    # Where there is a choice of tables, a remark names the one that is read.
     has_other_tables = len(tables) > 1
     return replace(layout, table_remarks=list(_table_remarks(layout, has_other_tables)))
 
@@ -367,7 +405,8 @@ def _retrieval(
     """
     tables = {part: table for part, table in texts.items() if table}
     # On the hub, judgements are the test split in the folder data.
-    if len(tables) == len(texts) and not judgements:
+    has_all_texts = len(tables) == len(texts)
+    if has_all_texts and not judgements:
         judgements = [table for name, table in tables_in(root / "data").items() if name == TEST]
     missing = sorted(texts.keys() - tables.keys())
     if not judgements:
@@ -485,6 +524,7 @@ def _split_tables(path: Path, tables: Mapping[str, OwnTable]) -> dict[str, OwnTa
         if split in tables:
             matches = [tables[split]]
         else:
+            # A name with the words of several splits is of none of them.
             matches = [table for table in tables.values() if _splits_in(table.file) == {split}]
         if len(matches) > 1:
             names = ", ".join(table.file.name for table in matches)
@@ -631,7 +671,8 @@ def _aliases_in(
 ) -> dict[str, str]:
     """Return, by column, the name in a file of each column that it has under another usual name.
 
-    The result is empty if a column is missing or may be one of several, and if all columns have their own names.
+    The result is empty if all columns have their own names or those that the user gave, and also if a column is missing
+    or may be one of several.
     """
     # Of names that differ only in case the first counts.
     names_in_file = {name.strip().lower(): name for name in reversed(header)}
@@ -643,6 +684,7 @@ def _aliases_in(
         # The user named a column that the file does not have: no other name replaces it.
         if option in column_options:
             return {}
+        # A column in the file stands for one column only.
         taken = {*names_by_column.values(), *column_options.values()}
         matches = []
         for name in (column, *aliases.get(column, ())):
@@ -701,6 +743,17 @@ def _no_layout_error(
         if option in options and name not in header and not are_column_numbers([name], header):
             return UsageError(f"{path} has no column {name!r}", f"It has {found}.")
 
+    return UsageError(problem, _hint_on_nearest_kind(path, header, kinds, column_options))
+
+
+def _hint_on_nearest_kind(
+    path: Path, header: Sequence[str], kinds: Sequence[str], column_options: Mapping[str, str]
+) -> str:
+    """Return how to name the columns of the kind that a table comes nearest to, or the kind if it lacks no column.
+
+    Nearest is the kind that lacks the fewest columns. A column that is there under a similar name counts as missing only
+    where kinds are equally near.
+    """
     # A missing column may be there under a name that differs only in case or in spaces at its ends.
     similar = {name.strip().lower(): name for name in header}
     missing: dict[str, list[str]] = {}
@@ -713,18 +766,15 @@ def _no_layout_error(
     nearest = min(kinds, key=lambda kind: (len(without_similar_name[kind]), len(missing[kind])))
     # The kinds that are not recognised by their columns may lack none.
     if not missing[nearest]:
-        return UsageError(
-            problem, f"If they are of {nearest}, name the kind: {path}:kind={nearest}"
-        )
+        return f"If they are of {nearest}, name the kind: {path}:kind={nearest}"
+    # If no column is there, the nearest kind is no better than the others: the hint lists all.
     if len(without_similar_name[nearest]) == len(TABLES[nearest]):
         columns_by_kind = [f"{', '.join(TABLES[kind])} ({kind})" for kind in kinds]
         hint = f"Known columns: {'; '.join(columns_by_kind)}"
     else:
         hint = f"For {nearest} it needs {', '.join(missing[nearest])}"
     renames = ",".join(f"{name}={similar.get(name, 'ITS_NAME')}" for name in missing[nearest])
-    return UsageError(
-        problem, f"{hint}. Columns of other names: {path}:{renames}, or --columns for each."
-    )
+    return f"{hint}. Columns of other names: {path}:{renames}, or --columns for each."
 
 
 def as_option(column: str) -> str:

@@ -67,13 +67,15 @@ def average_precision(scores: Any, gold: Any) -> float | None:
     negative = np.sort(values[~is_positive])
     # A stable sort merges two sorted runs in linear time, and puts a positive below a negative of its value.
     order = np.argsort(np.concatenate([positive, negative]), kind="stable")
+    # In ``order``, indices below n_positive are those of positives.
     positions = np.flatnonzero(order < n_positive)
     # For each positive, the index of the first positive with the same score: one threshold retrieves all of these.
-    first = np.arange(n_positive)
-    first[1:] *= positive[1:] != positive[:-1]
-    first = np.maximum.accumulate(first)
+    # Indices of repeated scores become 0, and the running maximum replaces them by the first index of the score.
+    first_equal = np.arange(n_positive)
+    first_equal[1:] *= positive[1:] != positive[:-1]
+    first_equal = np.maximum.accumulate(first_equal)
     # The precision of this threshold: positives from there on, among all items from there on.
-    precisions = (n_positive - first) / (n - positions[first])
+    precisions = (n_positive - first_equal) / (n - positions[first_equal])
     return float(np.mean(precisions))
 
 

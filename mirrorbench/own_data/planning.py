@@ -98,17 +98,19 @@ class Data(NamedTuple):
         from mirrorbench.reports.renderers.verdicts import margin_words
 
         metric = self.task.main_metric
-        # The test of equality was not simulated for these measures.
+        # The test of equality was not simulated for these metrics.
         if metric in ("macro_f1", "v_measure"):
             return f"{self.title}: whether encoders are equal is not tested for {metric}."
-        # Equality is shown by two one-sided tests. If each succeeds with a probability of .9, both do with .8.
-        least = self._detectable_difference(0.975, 0.9)
+        # Equality within a margin is shown by two one-sided tests at a level of .025, each of which has to detect a
+        # difference as large as the margin. If each succeeds with a probability of .9, both do with at least .8.
+        least_margin = self._detectable_difference(0.975, 0.9)
         words = margin_words(margin)
-        if least <= margin:
+        if least_margin <= margin:
             return f"{self.title} can show that two usual encoders, equally good, are equal within {words}."
         line = f"{self.title} cannot show that two usual encoders, equally good, are equal within {words}"
-        if least < 1:
-            return f"{line}, but within {number(least)}."
+        if least_margin < 1:
+            return f"{line}, but within {number(least_margin)}."
+        # Scores differ by 1 at most, so that a margin of 1 or more says nothing.
         return f"{line}, or at all."
 
     def _detectable_difference(self, confidence: float, power: float) -> float:
@@ -149,6 +151,7 @@ def data_name(path: str, kind: str, columns: Sequence[str]) -> str:
             )
         column_name, name_in_file = column.split("=")
         renames.append(f"{as_option(column_name)}={name_in_file}")
+    # A path with options, as a whole, is usually no file. If it is one, its commas and colons would be read as options.
     if set(path) & {",", ":"} and Path(path).expanduser().exists():
         raise UsageError(f"{path}: the name of data may hold no comma and no colon", "Rename it.")
     path, _, path_options = path.partition(":")
@@ -171,10 +174,14 @@ def without_repeats(names: Sequence[str]) -> list[str]:
     return list(first_names.values())
 
 
-def encoder_rows(
+def specs_by_name(
     encoders: Sequence[str | EncoderSpec | NamedEncoder], plugins: Plugins, folders: Folders
 ) -> dict[str, EncoderSpec]:
-    """Return the spec of each encoder by its name, as typed; raise a ``UsageError`` if two are the same encoder."""
+    """Return the spec of each encoder by its name: the text that the user typed, or the name of a ``NamedEncoder``.
+
+    Raises:
+        UsageError: two are the same encoder.
+    """
     from mirrorbench.runs.backbone_files import BackboneFiles
     from mirrorbench.runs.ladder import untuned_row
     from mirrorbench.runs.model_trials import planned_traits
@@ -183,6 +190,7 @@ def encoder_rows(
     specs: dict[str, EncoderSpec] = {}
     for encoder in encoders:
         name = str(encoder)
+        # A spec without a method stands for the untuned model, read as its files state.
         if isinstance(encoder, NamedEncoder):
             spec = encoder.spec
         else:
@@ -223,17 +231,17 @@ def evaluation_plan(
     objects: Mapping[EncoderSpec, Encoder] = MappingProxyType({}),
     fetch: bool = True,
 ) -> Plan:
-    """Plan the evaluation of encoders on data sets; tuning and transformations use the texts of the data sets.
+    """Plan the evaluation of encoders on data sets; tuning and transformations use the texts of each data set.
 
     Args:
-        encoders: the spec of each encoder by its name, as typed.
-        data: the data sets by name.
+        encoders: the spec of each encoder by its name, from ``specs_by_name``.
+        data: the data sets by name, which are also their names as tasks.
         plugins: the registered tasks, metrics and methods.
         folders: the folders of data and cache.
         compute: device and precisions.
         reporter: receives notes.
-        baselines: add ``TRANSFORMATIONS`` of each encoder.
-        objects: encoders that are passed as objects, by spec.
+        baselines: also plan each encoder with each of ``TRANSFORMATIONS``, as rows that may be left out.
+        objects: encoders that exist in memory, by spec.
         fetch: download missing models.
 
     Raises:
@@ -242,6 +250,7 @@ def evaluation_plan(
     from mirrorbench.pipeline import make_plan
     from mirrorbench.runs.requests import Request
 
+    # The name of each row of the table.
     names: dict[EncoderSpec, str] = {}
     optional: list[EncoderSpec] = []
     for name, spec in encoders.items():

@@ -118,7 +118,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
         return resampling_groups(texts)
 
     def score(self, items: Collection, vectors: Vectors, protocol: str) -> Scores:
-        """Rank the documents of each query by the encoder, by BM25 and by both, and measure the rankings."""
+        """Rank the documents of each query by the encoder, by BM25 and by both, and return the mean of each measure."""
         encoder_rankings = self.rankings(items, vectors)
         # Rankings by the prefix of their metrics.
         rankings = {"": encoder_rankings}
@@ -142,6 +142,7 @@ class RankingTask(OwnData, TaskKind[Collection]):
             metrics,
             list(items.judged),
             main_values,
+            # The score is a mean of values, without a reference.
             np.zeros(len(main_values)),
             notes=() if has_bm25 else (NO_BM25,),
             extra={**values_by_metric, "found": found},

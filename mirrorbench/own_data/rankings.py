@@ -114,7 +114,7 @@ def ranking_by_scores(names: Sequence[str], scores: NDArray[Any]) -> Ranking:
 def fuse(
     *rankings: Sequence[Ranking], tie_orders: Sequence[Sequence[str]] | None = None
 ) -> list[Ranking]:
-    """Fuse several rankings of each query into one by the sum of reciprocal ranks.
+    """Return one ranking of each query, by the sum of the reciprocal ranks that several systems give a document.
 
     Args:
         rankings: of each system, a ranking of each query.
@@ -133,7 +133,8 @@ def fuse(
         else:
             names = list(tie_orders[index])
             depth = len(names)
-        # Sums of the same reciprocals in another order may be equal only after rounding.
+        # The sort is stable, so equal sums keep the order of ties. Sums of the same reciprocals in another order may be
+        # equal only after rounding.
         names.sort(key=lambda name: np.float32(sums[name]), reverse=True)
         fused.append({name: sums[name] for name in names[:depth]})
     return fused

@@ -19,7 +19,7 @@ from mirrorbench.own_data.checked_rows import rows_of_split
 from mirrorbench.own_data.collection import (
     Collection,
     id_text,
-    known_id,
+    matching_id,
     read_collection,
     remarks_with_counts,
 )
@@ -71,19 +71,13 @@ class _Query:
 
 
 def _read_table(layout: DataLayout, language: str) -> Collection:
-    """Read the queries of a table, whose candidates are lists or single texts."""
+    """Return the collection of the queries of a table, whose candidates are lists or single texts."""
     table = layout.tables[TEST]
     source = str(table)
     query_column, *candidate_columns = [layout.file_column(column) for column in _COLUMNS]
     rows = list(rows_of_split(layout, TEST, _COLUMNS))
-
-    # For each column of candidates, whether text in brackets is a list. In a format with lists of its own, it is one
-    # only if the whole column holds lists.
-    brackets_are_lists = []
-    for column_cells in zip(*(values[1:] for _, values in rows), strict=True):
-        brackets_are_lists.append(
-            table.format in _FORMATS_WITHOUT_LISTS or _are_lists(column_cells)
-        )
+    candidate_cells = [cells for _, (_, *cells) in rows]
+    brackets_are_lists = _brackets_are_lists(table.format, candidate_cells)
 
     # The key of a row with a list, which is a query by itself, is its line number. Other rows are joined by the text of
     # the query, which is their key.
@@ -103,13 +97,7 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
         for grade, cell, column, cell_is_list in zip(
             (1, 0), cells, candidate_columns, are_lists, strict=True
         ):
-            candidates: Sequence[Any] = [cell]
-            if cell_is_list:
-                candidates = listed(cell, column, source, line)
-            elif _is_empty(cell):
-                candidates = []
-            for candidate in candidates:
-                text = _checked_text(candidate, column, source, line)
+            for text in _candidates_in(cell, cell_is_list, column, source, line):
                 earlier_grade = query.grades.get(text)
                 if earlier_grade not in (None, grade):
                     problem = f"{shown(text)} is a positive and a negative of its query"
@@ -119,6 +107,7 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
                     n_repeated_candidates += 1
                 query.grades[text] = grade
 
+    # Each row with a list is a query, even if another row has the same.
     n_repeated_queries = len(queries) - len({query.text for query in queries.values()})
     counts = {
         "rows of a query that other rows have too, taken together": n_joined_rows,
@@ -126,6 +115,38 @@ def _read_table(layout: DataLayout, language: str) -> Collection:
         "rows with the query of another row, ranked separately": n_repeated_queries,
     }
     return _collection_of_table(source, list(queries.values()), counts, language)
+
+
+def _brackets_are_lists(table_format: str, rows: Sequence[Sequence[Any]]) -> list[bool]:
+    """Return, for each column of candidates, whether a text in brackets is a list.
+
+    In a format with lists of its own, it is one only if the whole column holds lists.
+
+    Args:
+        table_format: the format of the table.
+        rows: the cells of the positives and of the negatives, for each row.
+    """
+    are_lists = []
+    for column_cells in zip(*rows, strict=True):
+        are_lists.append(table_format in _FORMATS_WITHOUT_LISTS or _are_lists(column_cells))
+    return are_lists
+
+
+def _candidates_in(
+    cell: Any, cell_is_list: bool, column: str, source: str, line: int
+) -> Iterator[str]:
+    """Yield the candidates in a cell: the texts of a list, or a single text; none in an empty cell.
+
+    Raises:
+        DataFormatError: a candidate is blank or not a text.
+    """
+    candidates: Sequence[Any] = [cell]
+    if cell_is_list:
+        candidates = listed(cell, column, source, line)
+    elif _is_empty(cell):
+        candidates = []
+    for candidate in candidates:
+        yield _checked_text(candidate, column, source, line)
 
 
 def _are_lists(cells: Iterable[Any]) -> bool:
@@ -198,18 +219,20 @@ def _checked_text(value: Any, column: str, source: str, line: int) -> str:
 
 
 def _with_candidates(layout: DataLayout, collection: Collection) -> Collection:
-    """Return a collection with the candidates that the layout names, without queries and documents that have none.
+    """Return a collection with the candidates of each query, which are listed in the table ``TOP_RANKED``.
+
+    Queries without a candidate, and documents that are nobody's candidate, are left out.
 
     Raises:
         DataFormatError: no query has a candidate that is a document of the collection.
     """
-    # Dictionaries without values are sets that keep the order of the file.
+    # Dictionaries with None as every value are sets that keep the order of the file.
     candidates: dict[str, dict[str, None]] = {}
     unknown_documents: dict[str, None] = {}
     unknown_queries: dict[str, None] = {}
     for written_query, written_document in _read_rows_of_candidates(layout):
-        query = known_id(written_query, collection.queries)
-        document = known_id(written_document, collection.documents)
+        query = matching_id(written_query, collection.queries)
+        document = matching_id(written_document, collection.documents)
         is_query_itself = query == document and query in collection.queries_in_corpus
         if query not in collection.queries:
             unknown_queries[query] = None
@@ -227,8 +250,8 @@ def _with_candidates(layout: DataLayout, collection: Collection) -> Collection:
 
     queries = {query: text for query, text in collection.queries.items() if query in candidates}
     judged = {query: collection.judged[query] for query in queries}
-    candidate_names = dict.fromkeys(chain.from_iterable(candidates.values()))
-    documents = {name: collection.documents[name] for name in candidate_names}
+    candidate_ids = dict.fromkeys(chain.from_iterable(candidates.values()))
+    documents = {document: collection.documents[document] for document in candidate_ids}
     notes = _notes_on_candidates(
         judged, candidates, len(collection.queries), list(unknown_documents)
     )
@@ -249,7 +272,7 @@ def _notes_on_candidates(
     n_queries: int,
     unknown_documents: Sequence[str],
 ) -> Iterator[str]:
-    """Yield remarks on queries and documents that candidates lack or that are not in the collection.
+    """Yield remarks on queries without candidates, relevant documents that are not candidates, and unknown candidates.
 
     Args:
         judged: grades of judged documents, for each query with candidates.
@@ -260,8 +283,8 @@ def _notes_on_candidates(
     n_missing = 0
     n_without_relevant = 0
     for query, grades in judged.items():
-        relevant = [name for name, grade in grades.items() if grade > 0]
-        missing = [name for name in relevant if name not in candidates[query]]
+        relevant = [document for document, grade in grades.items() if grade > 0]
+        missing = [document for document in relevant if document not in candidates[query]]
         n_missing += len(missing)
         if len(missing) == len(relevant):
             n_without_relevant += 1

@@ -59,12 +59,14 @@ LABEL_MEANINGS = {
 _PLAIN_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?")
 """A number without leading zeros, which are kept in codes such as 007."""
 _DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
+_RANKING_KINDS = ("retrieval", "reranking")
+"""Kinds that rank documents by BM25 too, in a language."""
 _MAX_LABELS = 5
 """The largest number of labels that a message lists."""
 
 
 def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any] | None:
-    """Make the task of a path, whose items are read when it is loaded; ``None`` if the path holds no tables.
+    """Make a task of the data at a path; its items are read when it is loaded. ``None`` if the path holds no tables.
 
     Args:
         name: the name of the task.
@@ -74,7 +76,7 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     Raises:
         UsageError: an option is unknown or not for this kind, or columns match no layout.
     """
-    # All options but these name columns.
+    # All options but these name columns; of pairs, ``positive`` names a label.
     settings = ("kind", "metric", "language")
     known_column_options = _known_column_options()
     for key in options:
@@ -83,7 +85,6 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
             raise unknown_name("option of own data", key, known_options)
     kind = str(options.get("kind", ""))
     metric = str(options.get("metric", ""))
-    language = str(options.get("language", ""))
     if kind and kind not in KINDS:
         raise unknown_name("kind of own data", kind, list(KINDS))
     column_options = {key: str(value) for key, value in options.items() if key not in settings}
@@ -91,38 +92,51 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     if layout is None:
         return None
 
-    # Options that only some kinds have.
-    is_ranked = layout.kind in ("retrieval", "reranking")
-    if language and not is_ranked:
-        raise UsageError(
-            f"{name}: language= is only for retrieval and reranking, not for {layout.kind}",
-            "Leave it out.",
-        )
-    if "positive" in options and layout.kind not in ("pairs", "triplets", "reranking"):
-        raise UsageError(
-            f"{name}: positive= is a label of pairs or a column of triplets and reranking, not of {layout.kind}",
-            "Leave it out.",
-        )
+    _check_options_of_kind(name, layout.kind, options)
     task_class = _TASK_CLASSES[layout.kind]
-    if metric and metric not in task_class.measures:
-        raise unknown_name(f"measure of {layout.kind}", metric, list(task_class.measures))
 
     # The function that reads the items when the task is loaded.
     read_items = partial(_READERS[layout.kind], layout)
-    if is_ranked:
-        language = language or "en"
+    if layout.kind in _RANKING_KINDS:
+        language = str(options.get("language", "")) or "en"
         check_ranking_requirements(path, layout.kind, language)
         read_items = partial(read_items, language=language)
+    # Texts in brackets are triplets' texts only if the user gave the kind; else they may be lists of candidates.
     if layout.kind == "triplets":
         read_items = partial(read_items, kind_is_given=bool(kind))
-    # Tasks read their items from the data store, which own data are not in.
+    # A task passes the data store to the function, which own data are not in.
     task: TaskKind[Any] = task_class(
         name, lambda data: read_items(), title=resolved(path).name, main_metric=metric
     )
+    # As many tokens of a text are read as the model's files state.
     task.max_length = STATED
     assert isinstance(task, OwnData)
     task.layout = layout
     return task
+
+
+def _check_options_of_kind(name: str, kind: str, options: Mapping[str, Any]) -> None:
+    """Raise a ``UsageError`` for an option that the kind of the data does not have, or an unknown ``metric``.
+
+    Args:
+        name: the name of the task, for messages.
+        kind: the kind of the data.
+        options: the options of the user.
+    """
+    if str(options.get("language", "")) and kind not in _RANKING_KINDS:
+        raise UsageError(
+            f"{name}: language= is only for retrieval and reranking, not for {kind}",
+            "Leave it out.",
+        )
+    if "positive" in options and kind not in ("pairs", "triplets", "reranking"):
+        raise UsageError(
+            f"{name}: positive= is a label of pairs or a column of triplets and reranking, not of {kind}",
+            "Leave it out.",
+        )
+    metric = str(options.get("metric", ""))
+    measures = _TASK_CLASSES[kind].measures
+    if metric and metric not in measures:
+        raise unknown_name(f"measure of {kind}", metric, list(measures))
 
 
 def _known_column_options() -> set[str]:
@@ -146,6 +160,11 @@ def unify_numbers(*columns: Sequence[str]) -> list[list[str]]:
     return [list(map(_without_zero_fraction, column)) for column in columns]
 
 
+def _unified(values: Sequence[str]) -> list[str]:
+    """Return the values of one column as ``unify_numbers`` does."""
+    return unify_numbers(values)[0]
+
+
 def unify_ids(*columns: Sequence[str]) -> list[list[str]]:
     """Return columns as ``unify_numbers`` does, unless ids of one column would become equal (``1`` and ``1.0``)."""
     unified_columns = unify_numbers(*columns)
@@ -167,8 +186,11 @@ def _read_pairs(layout: DataLayout, column: str) -> list[Pair]:
     """Read pairs with a number each, from the column ``label`` or ``score``."""
     source = str(layout.tables[TEST])
     rows = read_texts(layout, TEST, ("sentence1", "sentence2", column))
-    written = [(line, value) for line, (*_, value) in rows]
-    gold = _pair_labels(layout, written) if column == "label" else _pair_scores(layout, written)
+    lines_and_values = [(line, value) for line, (*_, value) in rows]
+    if column == "label":
+        gold = _pair_labels(layout, lines_and_values)
+    else:
+        gold = _pair_scores(layout, lines_and_values)
     if len(set(gold)) < 2:
         raise DataFormatError(
             f"{source}: all {column}s are equal, so that nothing can be measured."
@@ -179,41 +201,44 @@ def _read_pairs(layout: DataLayout, column: str) -> list[Pair]:
     return pairs
 
 
-def _pair_labels(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
+def _pair_labels(layout: DataLayout, lines_and_labels: Sequence[tuple[int, str]]) -> list[float]:
     """Return the label of each pair as 1 or 0.
 
-    If the user named the positive label, it is 1 and all others are 0.
+    If the user named the positive label, it is 1 and all others are 0. Otherwise labels mean what ``LABEL_MEANINGS`` says.
 
     Args:
         layout: the layout of the data.
-        written: line number and label of each pair, as the file has them.
+        lines_and_labels: line number and label of each pair, as they stand in the file.
 
     Raises:
         DataFormatError: no label is the positive one that the user named, or none was named and it is not certain which
             labels are positive.
     """
-    values = [value for _, value in written]
-    values = unify_numbers(_with_decimal_points(layout, values, "labels"))[0]
-    distinct_labels = sorted(set(values))
-    positive = unify_numbers([layout.positive])[0][0]
+    written_labels = [label for _, label in lines_and_labels]
+    labels = _unified(_with_decimal_points(layout, written_labels, "labels"))
+    distinct_labels = sorted(set(labels))
+    (positive,) = _unified([layout.positive])
     if positive in distinct_labels:
-        return [float(value == positive) for value in values]
+        return [float(label == positive) for label in labels]
 
-    meanings = {value: LABEL_MEANINGS.get(value.lower()) for value in distinct_labels}
-    uncertain = [value for value, meaning in meanings.items() if meaning is None]
-    # Beside labels of 0, -1 often marks pairs without a label.
+    # The meaning of a label is 1 or 0; None if it is unknown.
+    meanings = {label: LABEL_MEANINGS.get(label.lower()) for label in distinct_labels}
+    uncertain = [label for label, meaning in meanings.items() if meaning is None]
+    # Where there are labels of 0, -1 often marks pairs without a label.
     if meanings.keys() & {"0", "0.0"}:
         uncertain += sorted(meanings.keys() & {"-1", "-1.0"})
     # In data of entailment, 0 often marks premises that entail the hypothesis.
     is_entailment = layout.file_column("sentence1").strip().lower() == "premise"
-    if positive or uncertain or (is_entailment and len(distinct_labels) == 2):
+    zero_may_be_positive = is_entailment and len(distinct_labels) == 2
+    # Here, a positive label that the user named is not among the labels.
+    if positive or uncertain or zero_may_be_positive:
         uncertain_rows = []
-        for (line, _), value in zip(written, values, strict=True):
-            if value in uncertain:
-                uncertain_rows.append((line, value))
+        for (line, _), label in zip(lines_and_labels, labels, strict=True):
+            if label in uncertain:
+                uncertain_rows.append((line, label))
         raise _uncertain_labels_error(layout, distinct_labels, uncertain, uncertain_rows)
-    # Every label has a meaning here.
-    return [meanings[value] or 0.0 for value in values]
+    # Every label has a meaning here: ``or`` only satisfies the type checker.
+    return [meanings[label] or 0.0 for label in labels]
 
 
 def _uncertain_labels_error(
@@ -222,7 +247,7 @@ def _uncertain_labels_error(
     uncertain: Sequence[str],
     uncertain_rows: Sequence[tuple[int, str]],
 ) -> DataFormatError:
-    """Return the error for labels of which it is not certain which is the positive one.
+    """Return the error for labels without the positive one that the user named, or of which it is not certain.
 
     Args:
         layout: the layout of the data.
@@ -292,15 +317,15 @@ def _are_decimal_commas(values: Sequence[str]) -> bool:
     return any(len(value.partition(",")[2]) not in (0, 3) for value in values)
 
 
-def _pair_scores(layout: DataLayout, written: Sequence[tuple[int, str]]) -> list[float]:
-    """Return the score of each pair; ``written`` holds its line number and score as the file has them.
+def _pair_scores(layout: DataLayout, lines_and_scores: Sequence[tuple[int, str]]) -> list[float]:
+    """Return the score of each pair; ``lines_and_scores`` are line numbers and scores as they stand in the file.
 
     Raises:
         DataFormatError: a score is not a finite number.
     """
-    values = _with_decimal_points(layout, [value for _, value in written], "scores")
+    values = _with_decimal_points(layout, [value for _, value in lines_and_scores], "scores")
     scores = []
-    for (line, value), text in zip(written, values, strict=True):
+    for (line, value), text in zip(lines_and_scores, values, strict=True):
         number = _number(text)
         if number is None:
             problem = f"the score {shown(value)} is not a number such as 4.5"
@@ -350,6 +375,7 @@ def _read_labelled_texts(layout: DataLayout) -> list[LabelledText]:
     if has_training_file or layout.split_column:
         train = read_texts(layout, train_part, columns, TRAIN)
     test = read_texts(layout, TEST, columns)
+    # Labels of both splits are written in one way, so that equal ones match.
     train_labels, test_labels = unify_numbers(
         [label for _, (_, label) in train], [label for _, (_, label) in test]
     )
@@ -371,7 +397,7 @@ def _read_labelled_texts(layout: DataLayout) -> list[LabelledText]:
 def _read_clustering(layout: DataLayout) -> list[LabelledText]:
     """Read texts with labels, all of which are scored."""
     rows = read_texts(layout, TEST, TABLES["clustering"])
-    labels = unify_numbers([label for _, (_, label) in rows])[0]
+    labels = _unified([label for _, (_, label) in rows])
     items = []
     for (line, (text, _)), label in zip(rows, labels, strict=True):
         items.append(LabelledText(str(line), text, label, train=False))

@@ -180,9 +180,10 @@ class Pairs(RatedPairs):
             check_folds(self.name, labels, text_groups(texts))
 
     def score(self, items: Sequence[Pair], vectors: Vectors, protocol: str = "paper") -> Scores:
-        """Score the cosines against the labels; the scores of items are hits if the main metric is accuracy."""
+        """Return the metrics of cosines against labels; the scores of items are cosines or, for accuracy, hits."""
         cosines = self.cosines(items, vectors)
         gold = np.array([pair.gold for pair in items])
+        # The same labels as whole numbers, by which folds are made.
         labels, texts = _labels_and_texts(items)
         metrics: dict[str, float | None] = {
             "cosine_ap": average_precision(cosines, gold),
@@ -201,6 +202,7 @@ class Pairs(RatedPairs):
         if self.main_metric != "accuracy":
             return Scores(metrics, ids, cosines, gold)
 
+        # Accuracy is the share of hits with thresholds chosen on other folds; a note says if some fold has few pairs.
         hits = np.zeros(len(gold))
         fewest_fitted = len(gold)
         for fitted_rows, scored_rows in folds(labels, texts):
@@ -211,6 +213,7 @@ class Pairs(RatedPairs):
             {**metrics, "accuracy": float(hits.mean())},
             ids,
             hits,
+            # The right answer to every item is a hit.
             np.ones(len(hits)),
             notes=tuple(notes_on_few_items(fewest_fitted)),
             extra={"cosine": cosines, "label": gold},

@@ -31,11 +31,11 @@ def v_measure(clusters: Any, labels: Any) -> float | None:
     >>> v_measure([0, 0, 1, 1], [5, 5, 7, 7])
     1.0
     """
-    values = of_each_clustering(clusters, labels)
+    values = v_measure_of_each_clustering(clusters, labels)
     return float(values.mean()) if len(values) else None
 
 
-def of_each_clustering(clusters: Any, labels: Any) -> FloatArray:
+def v_measure_of_each_clustering(clusters: Any, labels: Any) -> FloatArray:
     """Return the V-measure of each clustering, shape (clusterings,); empty without items."""
     if not len(labels):
         return np.empty(0)

@@ -22,7 +22,7 @@ from mirrorbench.storage import checksums
 MESSAGE = "changed while it was read"
 MOMENTS = [
     "mirrorbench.own_data.planning:Data.read",
-    "mirrorbench.own_data.planning:encoder_rows",
+    "mirrorbench.own_data.planning:specs_by_name",
     "mirrorbench.pipeline:make_plan",
     "mirrorbench.runs.plan:Planner._identified",
     "mirrorbench.runs.examination:Examiner.examine",

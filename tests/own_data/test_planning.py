@@ -12,8 +12,8 @@ from mirrorbench.core.errors import UsageError
 from mirrorbench.own_data.planning import (
     Data,
     data_name,
-    encoder_rows,
     evaluation_plan,
+    specs_by_name,
     without_repeats,
 )
 from mirrorbench.runs.settings import Settings
@@ -39,7 +39,7 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
     (tmp_path / "asks" / "config_sentence_transformers.json").write_text(
         '{"prompts": {"query": "q: "}}'
     )
-    specs = encoder_rows([*rows, f"{tmp_path}/asks", "minilm"], plugins, folders)
+    specs = specs_by_name([*rows, f"{tmp_path}/asks", "minilm"], plugins, folders)
     assert list(map(str, specs.values())) == [
         "tiny+base",
         rows[1],
@@ -47,7 +47,7 @@ def test_data_names_and_encoder_rows_are_normalised(tmp_path: Path) -> None:
         "minilm+base:max_length=256,normalize=true,pooling=mean",
     ]
     with pytest.raises(UsageError, match="tiny and tiny\\+base are the same encoder, tiny\\+base"):
-        encoder_rows(["tiny", "tiny+base"], plugins, folders)
+        specs_by_name(["tiny", "tiny+base"], plugins, folders)
 
 
 def test_links_that_lead_nowhere_are_names(tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_transformations_that_cannot_be_fitted_are_left_out(tmp_path: Path) -> N
     plugins, folders, compute, reporter = parts(workspace)
     name = str(path)
     data = Data.read([name], plugins, folders.data)
-    rows = encoder_rows(["tiny"], plugins, folders)
+    rows = specs_by_name(["tiny"], plugins, folders)
     plan = evaluation_plan(rows, data, plugins, folders, compute, reporter, baselines=True)
     assert not plan.failures
     assert [str(row.get("post")) for row in plan.rows] == ["None", "whiten", "zscore"]

@@ -17,7 +17,7 @@ from mirrorbench.data.corpora import NONE
 from mirrorbench.reports.comparable import Stored
 from mirrorbench.storage.results import Result, hidden_id
 from mirrorbench.tasks.metrics import mean
-from mirrorbench.tasks.v_measure import of_each_clustering
+from mirrorbench.tasks.v_measure import v_measure_of_each_clustering
 
 if TYPE_CHECKING:
     from mirrorbench.core.plugins import Plugins
@@ -308,7 +308,7 @@ def variance_over_clusterings(items: ItemScores) -> tuple[float, float] | None:
     """
     if items.statistic != CLUSTERS:
         return None
-    scores = of_each_clustering(items.values, items.gold)
+    scores = v_measure_of_each_clustering(items.values, items.gold)
     return float(scores.var(ddof=1)) / len(scores), len(scores) - 1.0
 
 
