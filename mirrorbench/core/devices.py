@@ -89,7 +89,13 @@ def gpu_memory(device: torch.device) -> tuple[int, int]:
 
 
 def pick_device(name: str = "auto") -> torch.device:
-    """Return a device: ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
+    """Return the device with a name: ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``, ``cuda[:N]`` or ``mps``.
+
+    For a GPU, also set torch's options for all GPUs of this process.
+
+    Raises:
+        UsageError: the name is another one, or this machine does not have the device.
+    """
     import torch
 
     if not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
@@ -134,14 +140,15 @@ def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str
         )
     if gpus is not None and not isinstance(gpus, int | float):
         raise UsageError(f"executor option gpus={gpus} is not a number")
-    # ``auto`` follows the number of GPUs, or without one what this machine has.
+    # ``auto`` follows the option ``gpus``; if it is not given, this machine if the workers run on it; else the CPU.
     if requested != "auto":
         device = requested
     elif gpus is not None:
         device = "cuda" if gpus else "cpu"
     else:
         device = "cuda" if here and gpu_count() else "cpu"
-    if gpus is not None and bool(gpus) != device.startswith("cuda"):
+    contradicts_gpus = gpus is not None and bool(gpus) != device.startswith("cuda")
+    if contradicts_gpus:
         raise UsageError(
             f"--device {device}, but gpus={gpus} of the executor", "Leave out --device or gpus."
         )

@@ -215,6 +215,7 @@ class Plugins:
         self._registries: dict[str, Registry[Any]] = {}
         for name in builtin:
             self._manager.register(import_module(name), name=name)
+        # Raises an error for a hook with an unknown name.
         self._manager.check_pending()
         if not discover:
             return
@@ -225,7 +226,7 @@ class Plugins:
             dist = _distribution(point)
             try:
                 self.add(point.load(), point.name, dist)
-            # A plugin may raise anything, and must not stop the others.
+            # A plugin may raise anything, and must not stop the others unless MIRRORBENCH_STRICT_PLUGINS is 1.
             except (Exception, SystemExit) as error:
                 self._warn_or_raise(f"{point.name} ({dist})", error)
 
@@ -246,7 +247,7 @@ class Plugins:
         warnings.warn(f"plugin {plugin} skipped: {reason}", PluginWarning, stacklevel=2)
 
     def add(self, plugin: Any, name: str, distribution: str = _FILE) -> None:
-        """Register a plugin object.
+        """Register a plugin object, such as a module; ``distribution`` is the package that it comes from.
 
         Raises:
             PluginError: a plugin of this name is loaded, or the object has no hooks or an invalid one.
@@ -269,6 +270,7 @@ class Plugins:
         self._distributions[name] = distribution
         # Registries that were made before lack what this plugin registers.
         self._registries.clear()
+        # From now on, errors may name lines of its code.
         remember_plugin(plugin)
 
     def _invalid_hook(
@@ -299,6 +301,7 @@ class Plugins:
         if spec is None or spec.loader is None:
             raise PluginError(f"{path} is not a Python file", "A plugin is a file ending in .py")
         module = importlib.util.module_from_spec(spec)
+        # As an import does, before the code runs: dataclasses and pickle look for their module there.
         sys.modules[spec.name] = module
         try:
             spec.loader.exec_module(module)
@@ -366,10 +369,14 @@ class Plugins:
             raise
 
     def _call_hook(self, impl: Any, registry: Registry[Any], register: Callable[..., None]) -> None:
-        """Call a hook of one plugin, which registers things by ``register`` in ``registry``.
+        """Call a plugin's implementation of a hook, which adds entries to ``registry`` by calling ``register``.
 
-        If it fails, remove what the plugin registered, and warn or raise a ``PluginError``. An error of a built-in
-        module is raised unchanged.
+        If it fails, a plugin file is an error; an installed plugin is skipped with a warning, or is an error under
+        ``MIRRORBENCH_STRICT_PLUGINS=1``. What it registered is removed. An error of a built-in module is raised
+        unchanged.
+
+        Raises:
+            PluginError: the plugin failed.
         """
         plugin = impl.plugin_name
         # The plugin may have been skipped when another of its hooks failed.
@@ -389,7 +396,7 @@ class Plugins:
                 )
         # A plugin may raise anything.
         except (Exception, SystemExit) as error:
-            # Of a PluginError only the message is shown, so the message must name the place in the plugin.
+            # A PluginError is shown by its message alone, so the message must name the line of the plugin.
             if isinstance(error, PluginError):
                 place = place_of(error)
                 if place:
@@ -397,7 +404,7 @@ class Plugins:
             # A plugin file loses what it registered by this hook, an installed plugin all of its hooks.
             if dist == _FILE:
                 registry.drop(plugin)
-                # The error's message names the plugin already.
+                # Raised as it is, since its message names the plugin already.
                 if isinstance(error, DuplicateNameError):
                     raise
                 self._warn_or_raise(plugin, error, is_file=True)
@@ -413,11 +420,12 @@ class Plugins:
             registry.drop(name)
 
     def listing(self) -> list[dict[str, Any]]:
-        """List each plugin's name, distribution, hooks and commands, in the order of loading."""
+        """Return a row for each plugin, in the order of loading: its name, distribution, hooks and commands."""
         rows: list[dict[str, Any]] = []
-        # Commands of packages without a loaded plugin are listed at the end.
+        # Commands belong to the first plugin of their package. Those of packages without a plugin follow at the end.
         commands_left = command_points()
         for name, plugin in self._manager.list_name_plugin():
+            # pluggy also lists names that it blocked, without a plugin.
             if plugin is None:
                 continue
             callers = self._manager.get_hookcallers(plugin) or ()

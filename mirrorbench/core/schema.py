@@ -92,9 +92,10 @@ def problem_at(
 ) -> DataFormatError:
     """Return a ``DataFormatError`` for the message of a ``ValidationError``, naming source, line and key.
 
-    A message without a place is about the whole content. Keys and values are suggested if the ``schema``, the type that
-    the content should have, is given.
+    If the ``schema``, the type that the content should have, is given, the message of an unknown key or invalid value
+    suggests the nearest valid one, or names all.
     """
+    # A message ends with a place, such as "- at `$.files[0].path`", unless it is about the whole content.
     match = _PLACE.fullmatch(message)
     if match:
         text, json_path = match.groups()
@@ -118,6 +119,7 @@ def problem_at(
     if invalid_value:
         problem += _suggestion(invalid_value[1], _possible_values(place.types))
 
+    # Content that is not from a file has line 0.
     where = f"{source}, line {line}" if line else f"{source}"
     if place.name:
         where += f": {place.name}"
@@ -147,8 +149,9 @@ class _Place:
 
 
 def _place_at(content: Located, schema: Any, json_path: str) -> _Place:
-    """Return the place in a content that msgspec calls ``json_path`` (``.files[0].path``)."""
-    # Go down the path key by key, in the content and in the types that the schema permits there.
+    """Return the value, the types and the name of the place that msgspec calls ``json_path`` (``.files[0].path``)."""
+    # Go down the path step by step. Each step leads from a value to one of its members, and from the types that the
+    # schema allows for the value to those that it allows for the member.
     types = [] if schema is None else [msgspec.inspect.type_info(schema)]
     name = ""
     for key, index in _STEP.findall(json_path):
@@ -156,14 +159,15 @@ def _place_at(content: Located, schema: Any, json_path: str) -> _Place:
         types = _without_unions(types, content)
         if key:
             name = f"{name}.{key}" if name else key
-            key_types = [_types_of_keys(type_) for type_ in types]
-            types = [type_of[key] for type_of in key_types if key in type_of]
+            types_by_key = [_types_of_keys(type_) for type_ in types]
+            types = [key_types[key] for key_types in types_by_key if key in key_types]
+            # A missing key has no value: the place is that of its mapping.
             if isinstance(value, dict) and key in value:
                 content = value[key]
         # msgspec writes [...] for a value of a mapping whose key it does not name: the place is then the mapping.
         elif index != "..." and isinstance(value, tuple):
             position = int(index)
-            name += f"[{position + 1}]"
+            name += f"[{position + 1}]"  # people count from 1
             types = [type_.item_type for type_ in types if hasattr(type_, "item_type")]
             content = value[position]
     return _Place(content, _without_unions(types, content), name)
@@ -237,7 +241,8 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
     """Return the content of a YAML file (UTF-8, at most 1 MiB); ``plain`` converts unquoted values.
 
     Raises:
-        DataFormatError: the file cannot be read, is empty or is not plain YAML; the message names path and line.
+        DataFormatError: the file cannot be read, is empty, is not valid YAML or uses parts of YAML that are refused.
+            The message names the path and, where it is known, the line.
     """
     import yaml
 
@@ -250,10 +255,11 @@ def read_yaml(path: Path, plain: Callable[[str], Value | None] = plain_value) ->
             if isinstance(event, yaml.DocumentStartEvent):
                 if document is not None:
                     raise _error_at(path, event, "a second document; a file must hold one document")
-                document = _node(next(events), events, path, plain, 0)
+                document = _node(next(events), events, path, plain, depth=0)
     except yaml.MarkedYAMLError as error:
         line = f", line {error.problem_mark.line + 1}" if error.problem_mark else ""
         raise DataFormatError(f"{path}{line}: not valid YAML: {error.problem}") from None
+    # Other errors, such as that of a control character, have no line.
     except yaml.YAMLError as error:
         reason = " ".join(str(error).split())
         raise DataFormatError(f"{path} is not valid YAML: {reason[:300]}") from None

@@ -131,7 +131,8 @@ def parse_spec(text: str) -> EncoderSpec:
         if not revision:
             raise UsageError(f"the revision after '@' is empty in {text!r}", f"Grammar: {GRAMMAR}")
 
-    # Reserved characters that are still there should have been written as %XX.
+    # Reserved characters that are still there should have been written as %XX. In a path ":" and "+" may stand, but not
+    # at the end, where parameters or a method should follow them.
     reserved = "," if _is_path(backbone) else ",:+"
     has_reserved = any(char in backbone + revision for char in reserved)
     if has_reserved or backbone.endswith((":", "+")):

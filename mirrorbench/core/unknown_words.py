@@ -54,14 +54,14 @@ def count_words(encoder: Encoder, inputs: Sequence[TextInput]) -> list[tuple[int
 def unknown_words_of(
     encoder: Encoder, inputs: Iterable[TextInput], texts_by_item: Mapping[str, Sequence[str]]
 ) -> UnknownWords | None:
-    """Count the items in which some word has no vector.
+    """Return how many items of a task have words without a vector, and how many have a text of such words only.
 
     ``None`` for an encoder that reads all words, and for a task without texts.
 
     Args:
         encoder: the encoder.
         inputs: all inputs of the task.
-        texts_by_item: the texts of each item, by the item's id.
+        texts_by_item: the texts of each item, by the item's id; those that are not among the inputs are not counted.
     """
     # Items share texts: count the words of each distinct one once.
     texts: set[str] = set()
@@ -71,6 +71,7 @@ def unknown_words_of(
     counts = count_words(encoder, list(input_of_text.values()))
     if counts is None or not texts_by_item:
         return None
+    # The number of words of each text, and the number of those that have a vector.
     counts_of_text = dict(zip(input_of_text, counts, strict=True))
     n_incomplete = 0
     n_empty = 0
@@ -78,6 +79,7 @@ def unknown_words_of(
         item_counts = [counts_of_text[text] for text in item_texts if text in counts_of_text]
         if any(n_vectors < n_words for n_words, n_vectors in item_counts):
             n_incomplete += 1
+        # A text without any word is not counted as one whose words are unknown.
         if any(n_vectors == 0 and n_words > 0 for n_words, n_vectors in item_counts):
             n_empty += 1
     return UnknownWords(items=n_incomplete, of=len(texts_by_item), empty=n_empty)
