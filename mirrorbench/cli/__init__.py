@@ -71,8 +71,13 @@ class _Commands(TyperGroup):
         return [*COMMANDS, *sorted(commands_of_plugins().keys() - COMMANDS.keys())]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return the command with a name; its module is imported when it is called."""
+        """Return the command called ``cmd_name``, built in or of a plugin, else ``None``; its module is imported later.
+
+        Raises:
+            UsageError: the command is that of a plugin that the user disabled.
+        """
         command = COMMANDS.get(cmd_name)
+        # A text stands for a command that was not called yet. Its module is imported by the call.
         if isinstance(command, str):
             module, _, attribute = command.partition(".")
             return LateCommand(cmd_name, f"mirrorbench.cli.{module}", attribute)
@@ -81,7 +86,7 @@ class _Commands(TyperGroup):
         point = commands_of_plugins().get(cmd_name)
         if point is not None:
             return LateCommand(cmd_name, point.module, point.attr, third_party=True)
-        # There is no such command, or it is disabled. The completion in the shell must not print errors.
+        # There is no such command, or it is disabled. While the shell completes a line, errors must not be printed.
         if ctx.resilient_parsing:
             return None
         for disabled in entry_points(group=GROUP, name=cmd_name):
@@ -250,16 +255,18 @@ def main() -> None:
             finally:
                 sys.stdout.flush()
     except (MirrorbenchError, RuntimeError) as error:
+        # A RuntimeError of torch may mean that the GPU is lost; any other one is a bug and keeps its traceback.
         problem = error if isinstance(error, MirrorbenchError) else lost_device(error)
         if debug or problem is None:
             raise
         report(problem)
         sys.exit(2 if isinstance(problem, UsageError | PluginError) else 1)
     except OSError as error:
-        # An error in printing names no file; any other is raised as it is.
-        if debug or error.filename or not error.errno:
+        # An error in printing has a number (full disk, broken pipe) but no file name; any other is raised as it is.
+        is_from_printing = bool(error.errno) and not error.filename
+        if debug or not is_from_printing:
             raise
-        # Python prints what is left when it ends; now it goes to /dev/null.
+        # When Python ends, it prints what is left in the buffer: to /dev/null, or it would fail once more.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         # A broken pipe is not an error to report: the program that reads our output (head, less) has ended.
         if not isinstance(error, BrokenPipeError):

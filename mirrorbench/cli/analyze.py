@@ -107,7 +107,7 @@ _DEFAULTS: dict[str, Any] = {
 
 
 def _add_command(analysis: str, summary: str, *examples: str, **special_options: Any) -> None:
-    """Add the command of an analysis.
+    """Add the command of an analysis to ``analyze_app``.
 
     Its options are the parameters of the analysis in ``ANALYSES`` and those of ``_DEFAULTS`` that it needs, with the
     defaults given there.
@@ -116,7 +116,7 @@ def _add_command(analysis: str, summary: str, *examples: str, **special_options:
         analysis: name of the analysis.
         summary: first paragraph of its help.
         examples: calls for its help, without ``mirrorbench``.
-        special_options: options that only few analyses have, or that are other ones for this analysis.
+        special_options: annotations of the options that only few analyses have, or that differ for this one, by name.
     """
     help_ = "\n\n".join([summary, *(f"`mirrorbench {example}`" for example in examples)])
     defaults = _DEFAULTS | ANALYSES[analysis]
@@ -127,21 +127,23 @@ def _add_command(analysis: str, summary: str, *examples: str, **special_options:
         del defaults["data_dir"]
         del defaults["offline"]
 
-    # Typer reads the options from the signature and the annotations of the function.
-    options = {}
+    # Typer reads the options from the signature and the annotations of the function; their order is that of the help.
+    annotations = {}
     parameters = []
-    for name, option in (_FIRST_OPTIONS | special_options | _LAST_OPTIONS).items():
+    for name, annotation in (_FIRST_OPTIONS | special_options | _LAST_OPTIONS).items():
+        # An option without a default is one that this analysis does not have.
         if name not in defaults:
             continue
         default = defaults[name]
         # For Typer, the default of an option that may be repeated is None.
         if default == ():
             default = None
-        options[name] = option
+        annotations[name] = annotation
         parameters.append(
-            Parameter(name, Parameter.KEYWORD_ONLY, annotation=option, default=default)
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
         )
 
+    # The callback of ``--plugin`` has loaded the files in ``plugin``.
     def command(output: Path, format_: str, plugin: object, **values: Any) -> None:
         # ``None`` is a list that was not given: the analysis has its own default.
         analysis_options = {}
@@ -153,7 +155,7 @@ def _add_command(analysis: str, summary: str, *examples: str, **special_options:
         _analyze(analysis, analysis_options, values, output, format_)
 
     command.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
-    command.__annotations__ = options
+    command.__annotations__ = annotations
     analyze_app.command(analysis, help=help_)(command)
 
 
@@ -171,6 +173,7 @@ def _analyze(
         analysis = Session(reporter=reporter, **settings).analyze(name, **options)
     if analysis.summary:
         say(analysis.summary)
+    # The rows may be many; some analyses have a shorter table for the screen.
     rows = analysis.rows if analysis.table is None else analysis.table
     if rows:
         head = [column.replace("_", " ") for column in rows[0]]

@@ -72,7 +72,7 @@ def compare(
     """Compare two encoders item by item, from stored results: difference, interval, p-value.
 
     Intervals and p-values take the test items into account, and the seeds where there are several. The p-values of
-    tasks are corrected for the number of tasks, the p-value of their average as below a leaderboard.
+    tasks are corrected for the number of tasks, that of their average for the steps in the leaderboard of their folder.
 
     `mirrorbench compare tiny+mirror tiny+base:pooling=mean`
     """
@@ -89,8 +89,9 @@ def compare(
         margin=margin,
     )
     if as_json:
-        print_json({"a": first, "b": second, **_as_json(compared)})
+        print_json({"a": first, "b": second, **_comparison_json(compared)})
     else:
+        # Without --notes, all notes are printed: they explain the numbers of the table.
         print_table(pair_table(compared, f"A: {first}, B: {second}"), notes or "all")
 
 
@@ -99,15 +100,15 @@ def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _as_json(compared: EncoderComparison) -> dict[str, Any]:
-    """Return the JSON object of a comparison, without the names of its encoders."""
+def _comparison_json(compared: EncoderComparison) -> dict[str, Any]:
+    """Return the JSON object of a comparison, without the names of its encoders: tasks, average, notes and banner."""
     from mirrorbench.reports.encoder_comparison import note_on_numbers
     from mirrorbench.reports.statistics.verdicts import caveat_notes
 
+    # An entry for each task, in order, then one for the average if there is one.
     entries = []
     for comparison, sentence in zip(compared.every, compared.sentences(), strict=True):
         entries.append(_entry(comparison, sentence))
-    # The average, if there is one, follows the tasks.
     n_tasks = len(compared.tasks)
     average = entries[n_tasks] if compared.average else None
     caveats = caveat_notes([comparison.test for comparison in compared.every])
@@ -119,26 +120,26 @@ def _as_json(compared: EncoderComparison) -> dict[str, Any]:
     }
 
 
-def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
-    """Return the JSON object of a task, or of the average."""
-    test = compared.test
-    estimate = compared.estimate
+def _entry(comparison: TaskComparison, sentence: str) -> dict[str, Any]:
+    """Return the JSON object of the comparison on a task, or on the average; numbers that JSON lacks become null."""
+    test = comparison.test
+    estimate = comparison.estimate
     interval = None
     if test.interval is not None:
         low, high = test.interval
         interval = {"low": low, "high": high}
     return {
-        "task": compared.task,
-        "metric": compared.metric,
-        "n_items": compared.n,
-        "left_out": compared.left_out,
-        "a": _side(compared.first),
-        "b": _side(compared.second),
-        "difference": _finite(compared.difference),
+        "task": comparison.task,
+        "metric": comparison.metric,
+        "n_items": comparison.n,
+        "left_out": comparison.left_out,
+        "a": _score_json(comparison.first),
+        "b": _score_json(comparison.second),
+        "difference": _finite(comparison.difference),
         "error": _finite(estimate.error),
         "df": _finite(estimate.df),
         "interval": interval,
-        "p": compared.p,
+        "p": comparison.p,
         "p_holm": test.corrected,
         "n_tests": test.n_tests,
         "best": test.best,
@@ -146,12 +147,12 @@ def _entry(compared: TaskComparison, sentence: str) -> dict[str, Any]:
         "two_seeds": test.two_seeds,
         "unseen": None if test.unseen is None else asdict(test.unseen),
         "equality": None if test.equality is None else asdict(test.equality),
-        "verdict": compared.verdict,
+        "verdict": comparison.verdict,
         "sentence": sentence,
     }
 
 
-def _side(score: SeedMean) -> dict[str, Any]:
+def _score_json(score: SeedMean) -> dict[str, Any]:
     """Return the JSON object of an encoder's score; its standard deviation needs several seeds."""
     deviation = None if score.sd is None else _finite(score.sd)
     return {"mean": _finite(score.mean), "sd": deviation, "seeds": score.seeds}

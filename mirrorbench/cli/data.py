@@ -83,7 +83,7 @@ def list_data(
     store = _store(data_dir, offline)
     cards = sorted(_cards(()), key=lambda card: (card.kind == CORPUS_KIND, card.name))
     if as_json:
-        print_json([_as_json(card, store.status(card)) for card in cards])
+        print_json([_card_json(card, store.status(card)) for card in cards])
         return
     rows = []
     for card in cards:
@@ -143,7 +143,7 @@ def fetch(
             failures.append(error)
     if len(failures) == 1:
         raise failures[0]
-    # Several errors are summarised: those that lack something together, the others one by one.
+    # Of several errors, print each that lacks nothing; data that others lack are listed once, for all of them.
     if failures:
         for failure in failures:
             if not failure.lacks:
@@ -172,11 +172,11 @@ def import_data(
 
     store = _store(data_dir, offline)
     report = import_folder(folder, store, cards(plugins()))
-    # A card without changes is only counted below.
+    # A card without changes is only counted, in the line before the last.
     affected = [card for card in report.cards.values() if card.imported or card.altered]
     unchanged = [card for card in report.cards.values() if card not in affected]
 
-    # Cards of the same files share a row.
+    # Cards of the same files with the same state and remarks share a row.
     names_by_outcome: dict[tuple[tuple[str, ...], str, str], list[str]] = {}
     for card in affected:
         outcome = (card.imported, card.state, _import_remarks(card))
@@ -228,6 +228,7 @@ def verify_data(
         if "altered" in states.values():
             altered.append(card.name)
     print_rows(("file", "state"), rows)
+    # Missing files are only listed; altered ones are an error.
     if altered:
         command = f"mirrorbench data fetch {' '.join(altered)} --force"
         hint = f"Fetch them again (the altered files are kept as NAME.altered):  {command}"
@@ -239,7 +240,7 @@ def path(
     name: _Name, data_dir: DataDir = None, offline: Offline = False, plugin: PluginFiles = None
 ) -> None:
     """Print the paths of a data set's files, after fetching those that are missing."""
-    (card,) = _cards([name], suites=False)
+    (card,) = _cards([name], allow_suites=False)
     for file in _store(data_dir, offline).fetch(card).values():
         say(str(file))
 
@@ -270,7 +271,7 @@ def show_overlap(
             failures[name] = overlap
             continue
         row: dict[str, Any] = {"task": name, "corpus": corpus}
-        # A task that states no texts has no counts, and is shown as unknown.
+        # Without an overlap, the task does not say which texts its items have: its cells are "unknown".
         if overlap:
             row |= overlap.to_json()
         rows.append(row)
@@ -301,22 +302,23 @@ def _store(data_dir: Path | None, offline: bool) -> DataStore:
     return DataStore(data_dir, offline, plugins().parsers)
 
 
-def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
-    """Return the cards of data sets by name, once each: a data set, the members of a suite, or a data set of the hub.
+def _cards(names: Iterable[str], allow_suites: bool = True) -> Sequence[Card]:
+    """Return the cards that names select, once each, in the order of the names; without names, all cards.
 
-    Without names, return all cards. Without ``suites``, the name of a suite is unknown.
+    A name is that of a data set, of a suite (for all its members) or of a data set of the hub.
 
     Raises:
-        UnknownNameError: a name is none of these.
+        UnknownNameError: a name is none of these, or it is that of a suite without ``allow_suites``.
     """
     from mirrorbench.data.card_files import builtin_suites
     from mirrorbench.data.cards import hub_card, is_hub_id
     from mirrorbench.runs.registry import cards, plugins
 
     available = cards(plugins())
-    members_of_suites = builtin_suites() if suites else {}
+    members_of_suites = builtin_suites() if allow_suites else {}
     chosen: dict[str, Card] = {}
     for name in names:
+        # A name that is not that of a suite stands for itself.
         for member in members_of_suites.get(name, (name,)):
             if member in available:
                 chosen[member] = available[member]
@@ -328,8 +330,8 @@ def _cards(names: Iterable[str], suites: bool = True) -> Sequence[Card]:
     return list((chosen or available).values())
 
 
-def _as_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
-    """Return the JSON object of a card, with the state of each of its files."""
+def _card_json(card: Card, states: dict[str, Any]) -> dict[str, Any]:
+    """Return the JSON object of a card and its files; ``states`` has the state of each file by its path."""
     fields = (
         "name",
         "kind",

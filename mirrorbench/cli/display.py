@@ -208,12 +208,13 @@ def print_rows(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     # From here on, columns are referred to by number. Empty ones are not shown, except for the names.
     columns = list(zip(head, *rows, strict=True))
     filled = [i for i, cells in enumerate(columns) if i == 0 or any(cells[1:])]
+    # A column is at least as wide as is readable, and at most as wide as its longest cell; the names have that width.
     full_widths = [max(map(len, cells)) for cells in columns]
     least_widths = [full_widths[0], *map(_least_width, columns[1:])]
     shown = _columns_that_fit(filled, least_widths, console.width)
 
     table = Grid(box=None, pad_edge=False, header_style="bold")
-    # Spare characters go to the first columns that can use them.
+    # Characters that are left in a line go to the first columns that can use them; none are if the names alone fill it.
     spare = max(console.width - _drawn_width(shown, least_widths), 0)
     for i in shown:
         width = min(full_widths[i], least_widths[i] + spare)
@@ -304,29 +305,34 @@ def on_interrupt_go_on(folder: Path) -> Any:
 def chosen_format(
     text: str, output: Path | None, renderers: Registry[Renderer]
 ) -> tuple[str, dict[str, Value]]:
-    """Return the format of a table and its options, from ``--format`` and ``--output``.
+    """Return the name of a table's format and the values of its options, from ``--format`` and ``--output``.
 
     ``text`` is the value of ``--format``, ``NAME:OPTIONS``. Without a name, the ending of the output gives the format:
     Markdown for an output without an ending. The format is empty if there is no output either. Options are a renderer's
     keyword-only arguments whose default is true, false, a number or a text.
 
     Raises:
-        UsageError: an unknown ending or option, or a value of the wrong type.
+        UsageError: an unknown ending or option, a value of the wrong type, or options without a format.
     """
     name, _, option_text = text.partition(":")
     if output and not name:
         name = _format_of_ending(output.suffix.lower() or ".md", renderers)
-    options: dict[str, Value] = {}
+    # Without options, an unknown name is returned too.
     if not option_text:
-        return name, options
-    parameters = signature(renderers[name].render).parameters.values()
-    types = {p.name: type(p.default) for p in parameters if p.kind is p.KEYWORD_ONLY}
+        return name, {}
+    # The type of an option is that of its default.
+    types = {}
+    for parameter in signature(renderers[name].render).parameters.values():
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            types[parameter.name] = type(parameter.default)
+    options: dict[str, Value] = {}
     for option, value in parse_params(option_text, text):
         if option not in types:
             raise unknown_name(f"option of the format {name}", option, list(types))
         expected_type = types[option]
         # A text that looks like a number was parsed as one.
         typed_value = str(value) if expected_type is str else value
+        # Not isinstance, for which true would be a whole number.
         if type(typed_value) is not expected_type:
             problem = f"{option}={value} is not of type {expected_type.__name__}"
             raise UsageError(f"--format {text}: {problem}")

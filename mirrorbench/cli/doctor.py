@@ -48,7 +48,7 @@ def doctor(
 
     extras = []
     for name, version in report["extras"].items():
-        use = EXTRAS[name][1]
+        _, use = EXTRAS[name]
         missing = f"not installed; for {use}: pip install 'mirrorbench[{name}]'"
         extras.append((name, version or missing))
     _section("Extras", extras)

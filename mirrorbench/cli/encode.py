@@ -101,11 +101,11 @@ def encode(
         raise UsageError(
             f"--span-columns {span_columns}: two columns are needed", "Write START,END."
         )
-    # Only a file can be continued; JSON lines on standard output cannot.
-    interrupted = "Interrupted."
+    # Without an output, JSON lines go to standard output. Only a file can be continued.
+    interruption = "Interrupted."
     if output:
-        interrupted = "Interrupted; run the same command again to continue."
-    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
+        interruption = "Interrupted; run the same command again to continue."
+    with display.on_interrupt(interruption), progress_display(quiet) as reporter:
         session = Session(
             data_dir=data_dir,
             device=device,
@@ -125,6 +125,7 @@ def encode(
         )
     if output and not quiet:
         line = f"{output}: {encoded.rows:,} x {encoded.dimensions}"
+        # Rows that an interrupted run of the same command wrote.
         if encoded.before:
             line += f", {encoded.before:,} of them before this run"
         display.say(line, err=True)

@@ -139,7 +139,7 @@ def evaluate(
 
     if dry_run and as_json:
         raise UsageError("--dry-run prints no JSON", "Use only one of --dry-run and --json.")
-    equality = requested_equality(margin)
+    equality = requested_equality(margin)  # None without a margin
     names = without_repeats([data_name(path, kind, columns or ()) for path in data])
     with on_interrupt_go_on(output), progress_display(quiet) as reporter:
         session = Session(
@@ -152,19 +152,20 @@ def evaluate(
         )
         reporter.stage("planning", "the evaluation")
         data_sets = Data.read(names, session.plugins, session.folders.data)
+        # The summaries are output of a dry run, but only progress of a real one.
         if not quiet:
             for data_set in data_sets.values():
                 say(data_set.summary, err=not dry_run)
-        # A dry run, too, reads these texts and plans, so that it finds the errors of a real one.
+        # A dry run, too, reads the tuning texts and plans, so that it finds the errors of a real one.
         overlap_by_name: dict[str, Contamination] = {}
         if tuned_on:
             overlap_by_name = overlaps(
                 tuned_on, data_sets, session.plugins, session.folders.data, reporter
             )
         overlap_sentences = list(overlap_lines(tuned_on, overlap_by_name, data_sets))
-        rows = specs_by_name(encoder, session.plugins, session.folders)
+        spec_by_name = specs_by_name(encoder, session.plugins, session.folders)
         plan = evaluation_plan(
-            rows,
+            spec_by_name,
             data_sets,
             session.plugins,
             session.folders,
@@ -174,7 +175,7 @@ def evaluate(
             fetch=not dry_run,
         )
         if dry_run:
-            # The smallest difference that each data set can show.
+            # Print the smallest difference that each data set can show, and whether it can show equality.
             for data_set in data_sets.values():
                 say(data_set.difference_sentence())
                 if equality:
@@ -182,7 +183,7 @@ def evaluate(
             return
         evaluation = computed_evaluation(
             plan,
-            rows,
+            spec_by_name,
             data_sets,
             session.plugins,
             session.folders,
@@ -199,7 +200,7 @@ def evaluate(
         for sentence in overlap_sentences:
             say(sentence, err=True)
         if not quiet:
-            # Rows of --baselines only transform the same vectors, so their lines would repeat these.
+            # A line for each encoder but not for rows of --baselines: they transform the same vectors.
             labels = {spec: evaluation.labels[spec] for spec in evaluation.encoders}
             for line in encoder_lines(board.results, labels, data_sets):
                 say(line, err=True)
@@ -216,10 +217,11 @@ def print_evaluation(
     """
     from mirrorbench.cli.display import print_table
 
-    # All notes include the sentences on verdicts, which otherwise follow the table, or are left out by ``none``.
+    # The table prints all notes, with the sentences on verdicts among them, or none. The short
+    # ones, which are the default, are these sentences and their caveats, printed below.
     print_table(evaluation.leaderboard.table, "all" if notes == "all" else "none")
     print_missing(evaluation, data)
-    if not evaluation.encoders[1:]:
+    if len(evaluation.encoders) == 1:
         say("Name a second encoder (-e) to compare it with the first.", err=True)
     if notes in ("", "short"):
         print_answers(evaluation)
@@ -246,7 +248,7 @@ def print_missing(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
     for failure in evaluation.leaderboard.failures:
         cell = f"{evaluation.labels[str(failure.spec)]} on {data[failure.task].title}"
         say(f"Failed: {cell}: {failure.reason}\n{failure.hint}".rstrip())
-    # Data without a row of BM25, and data on which there is no score to compare others with.
+    # Data without the baseline BM25, and data on which there is no score to compare others with.
     first_encoder = evaluation.encoders[0]
     for data_set in data.values():
         if any(result.task == data_set.name and NO_BM25 in result.notes for result in results):
@@ -310,7 +312,7 @@ def print_seeds(evaluation: Evaluation, data: Mapping[str, Data]) -> None:
 
 
 def print_in_use(evaluation: Evaluation) -> None:
-    """Print the speed of each encoder, the size of its vectors and the share of texts that it cuts."""
+    """Print a table: each encoder's speed, the size of its vectors and the share of texts that it truncates."""
     rows = []
     for spec, in_use in evaluation.in_use.items():
         speed = _count_cell(in_use.texts_per_second)
@@ -412,7 +414,10 @@ def _short(text: str, max_length: int = 100) -> str:
 
 
 def as_object(evaluation: Evaluation, n_items: int) -> dict[str, object]:
-    """Return the JSON object of an evaluation, with the ``n_items`` that gained and lost most (0: no items)."""
+    """Return the JSON object of an evaluation.
+
+    It has the ``n_items`` items that gained most and as many that lost most; 0 leaves its key ``items`` out.
+    """
     board = evaluation.leaderboard
     labels = evaluation.labels
     scores = []
@@ -462,16 +467,14 @@ def _answers(evaluation: Evaluation) -> list[dict[str, object]]:
 
 
 def _answer(verdict: Verdict, label: str, sentence: str) -> dict[str, object]:
-    """Return the JSON object of a verdict on an encoder, in which ``first`` is the score of the first encoder.
-
-    A verdict compares the encoder with the first one, whose score is therefore the verdict's second.
-    """
+    """Return the JSON object of a verdict on an encoder: its score, that of the first encoder, and the test of both."""
     interval = None if verdict.interval is None else list(verdict.interval)
     return {
         "encoder": label,
         "data": verdict.column,
         "n_items": verdict.n,
         "left_out": verdict.left_out,
+        # A verdict compares the encoder with the first encoder (-e), whose score is therefore the second of the two.
         "first": verdict.second,
         "score": verdict.first,
         "difference": verdict.difference,

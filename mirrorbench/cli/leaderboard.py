@@ -123,9 +123,11 @@ def leaderboard(
         sort=sort,
         title=title,
     )
+    # Without a format the table is printed: drawn on a terminal, else as Markdown.
     if not chosen:
         display.print_table(board.table, notes)
         return
+    # The default of --notes: all in a file and in JSON, else short.
     if not notes:
         notes = "all" if output or chosen == "json" else "short"
     display.print_or_write(board.render(chosen, notes, **options), output)

@@ -198,6 +198,7 @@ def _tables(registered: Plugins) -> list[dict[str, Any]]:
 
 
 def _backbones() -> list[dict[str, Any]]:
+    """Return a row for each backbone with a short name; ``cached`` says whether it can be loaded offline."""
     from mirrorbench.models.backbones import BACKBONES, is_available_offline
 
     rows = []

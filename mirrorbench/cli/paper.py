@@ -119,7 +119,7 @@ def paper(
             outcome = session.run_paper(table, encoder=encoder, seeds=seeds, protocol=protocol)
         reporter.finish(outcome, results)
         failed = bool(outcome.failures)
-    # Show the table, with what is stored by now.
+    # Show the table, with the results that are stored by now.
     if quiet:
         notes = "none"
     content = Session(results, **settings).paper(table, encoder=encoder, protocol=protocol)

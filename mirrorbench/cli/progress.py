@@ -174,6 +174,7 @@ class Display(Reporter):
             return ""
         seconds = stage_seconds / n_units_done * n_units_left
         text = f"about {in_words(seconds)} left"
+        # A stage before the first of several cells is computed is not the whole run.
         return f"{text} of this step" if self.total > 1 else text
 
     def failure(self, failure: Failure) -> None:
@@ -197,7 +198,7 @@ class Display(Reporter):
     def finish(
         self, outcome: Outcome | Leaderboard, root: Path, tables: Sequence[str] = ()
     ) -> None:
-        """Print the summary of a run, and write the log of its failures.
+        """Print the failures of a run, then its summary; write the log of failures. A quiet display prints no summary.
 
         Args:
             outcome: results and failures.
@@ -232,7 +233,7 @@ class Display(Reporter):
         stderr.print()
         unavailable = [failure for failure in outcome.failures if failure.lacks]
         cells_by_reason = self._cells_by_reason(outcome)
-        # One or two reasons are printed in full, of three or more only the first lines.
+        # One or two reasons are printed in full; if there are three or more, only the first line of each.
         in_full = len(cells_by_reason) <= 2
         for (reason, hint), cells in cells_by_reason.items():
             names = ", ".join(cells[:3])
@@ -242,6 +243,7 @@ class Display(Reporter):
             text = reason if in_full else reason.splitlines()[0]
             text = f"{text}\n{hint}".strip()
             stderr.print(Text(f"  {_indented(text)}"), soft_wrap=True)
+        # What is lacking has no reasons above: it is listed once for all cells.
         if unavailable:
             n_cells = len(outcome.results) + len(outcome.failures)
             count = f"{len(unavailable)} of {n_cells} cells"
@@ -250,7 +252,9 @@ class Display(Reporter):
             )
             for line in lines_on_lacks(lack for failure in unavailable for lack in failure.lacks):
                 stderr.print(Text(line), soft_wrap=True)
-        print_logged(outcome.failures, root, more=bool(unavailable) or not in_full)
+        # The log has every reason in full, so it is named if less was printed here.
+        log_has_more = bool(unavailable) or not in_full
+        print_logged(outcome.failures, root, more=log_has_more)
 
     def _cells_by_reason(self, outcome: Outcome | Leaderboard) -> dict[tuple[str, str], list[str]]:
         """Return the failed cells by reason and hint, once each, without those that lack data or a model."""

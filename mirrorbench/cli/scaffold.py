@@ -78,9 +78,11 @@ def _write(name: str, parent: Path) -> Path:
         "key": name.replace("-", "_"),
         "module": f"mirrorbench_{name.replace('-', '_')}",
     }
-    for target in _FILES:
-        template = files("mirrorbench.cli") / "templates" / f"{Path(target).name}.tmpl"
+    # A file's path has placeholders, such as $module/commands.py, as has its template, commands.py.tmpl.
+    for path_template in _FILES:
+        template = files("mirrorbench.cli") / "templates" / f"{Path(path_template).name}.tmpl"
         text = Template(template.read_text(encoding="utf-8")).substitute(values)
-        with writing(folder / Template(target).substitute(values)) as sink:
+        path = folder / Template(path_template).substitute(values)
+        with writing(path) as sink:
             sink.write(text.encode("utf-8"))
     return folder

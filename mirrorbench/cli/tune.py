@@ -113,8 +113,8 @@ def tune(
     if evaluate:
         # A dry run finds errors in the data before the tuning.
         compare_on_own_data(evaluate, [untuned_spec], dry_run=True, **settings)
-    interrupted = f"Interrupted; nothing was written to {output}."
-    with display.on_interrupt(interrupted), progress_display(quiet) as reporter:
+    interruption = f"Interrupted; nothing was written to {output}."
+    with display.on_interrupt(interruption), progress_display(quiet) as reporter:
         session = Session(
             device=device, precision=precision, offline=offline or dry_run, reporter=reporter
         )
@@ -168,11 +168,10 @@ def _print_report(tuned: TunedEncoder, elapsed: str) -> None:
     """Print the measures and neighbours of held-out lines, if there are any, the duration, and the directory."""
     from mirrorbench.cli.progress import in_words
 
-    rows = tuned.rows()
-    if rows:
-        display.print_rows(rows[0], rows[1:])
-        if tuned.held_out:
-            display.say(f"\n{tuned.held_out.verdict}")
+    if tuned.held_out:
+        head, *rows = tuned.rows()
+        display.print_rows(head, rows)
+        display.say(f"\n{tuned.held_out.verdict}")
         display.say("\nNearest neighbours among the held-out lines:")
         for text, before, after in tuned.neighbours:
             display.say(f"  {_short(text)}")
