@@ -71,6 +71,7 @@ def _entry(folder: str, path: Path) -> CacheEntry:
         if file.name not in _READ_BY_LISTINGS:
             times += [status.st_mtime, status.st_atime]
     used = max(times) if times else path.stat().st_mtime
+    # Leftovers are entries of whatever folder that were not completed.
     if path.name.startswith(TEMPORARY):
         folder = "leftovers"
     statement = _read_statement(folder, path)
@@ -126,7 +127,7 @@ def prunable(
     """
     now = time.time()
     chosen = []
-    for entry in entries(cache):
+    for entry in entries(cache):  # the largest first
         age = now - entry.used
         if entry.folder == "leftovers":
             if age > LEFTOVER_AGE:

@@ -216,11 +216,12 @@ def store_folder(target: Path, write: Callable[[Path], None], what: str) -> Path
     """
     problem = f"{what} cannot be written to {target.parent}"
     alternative = "set MIRRORBENCH_CACHE=FOLDER"
+    # Write to a temporary folder beside the target, which is renamed at the end.
     with building(target, f"{TEMPORARY}{target.name}-", problem, alternative) as folder:
         write(folder)
         write_checksums(folder)
         sync_tree(folder)
-        # An undamaged folder stays, since it may be in use.
+        # An undamaged folder stays, since it may be in use. A folder that does not exist counts as damaged.
         if not damaged_files(target):
             return target
         shutil.rmtree(target, ignore_errors=True)

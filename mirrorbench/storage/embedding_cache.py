@@ -34,10 +34,10 @@ class EmbeddingCache:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        # Number of the shard, and row in it, by the input's key.
+        # By the input's key: the number of its shard, which is its place in ``_shards``, and its row there.
         self._rows: dict[bytes, tuple[int, int]] = {}
         self._shards: list[Array] = []
-        # Names of the shards that are not verified yet, by number.
+        # By number: names of the shards that are not verified yet, which is done when their vectors are first needed.
         self._unchecked: dict[int, str] = {}
         for keys_file in sorted(folder.glob("*.keys.npy")):
             name = keys_file.name.removesuffix(".keys.npy")

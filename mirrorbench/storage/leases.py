@@ -148,7 +148,7 @@ def _has_ended(owner: OwnerRecord) -> bool:
 
     # filelock names the process namespace of a holder unless it is the initial one.
     host, _, namespace = owner.hostname.partition("?pidns-")
-    # /proc exists only on Linux.
+    # Process ids of another namespace mean other processes. /proc exists only on Linux; elsewhere there are none.
     with suppress(OSError):
         inode = Path("/proc/self/ns/pid").stat().st_ino
         this_namespace = "" if inode == _INITIAL_PID_NAMESPACE else f"{inode:x}"

@@ -295,6 +295,7 @@ class ResultStore:
         written, only the returned result is updated.
         """
         path = self.path(cell)
+        # Where the result of this cell is if it was moved aside itself.
         own_path_aside = _path_aside(path, cell.id)
         values_of_cell = {"computation": COMPUTATION, "corpus": cell.to_json()["corpus"]}
         # A missing key means the same as an empty name.
@@ -443,6 +444,7 @@ def read_result(path: Path) -> Result:
                 "Move the file away, or use the version of mirrorbench that wrote it.",
             )
         result = msgspec.json.decode(data, type=Result)
+        # Raises an error for a spec that cannot be parsed.
         parse_spec(msgspec.convert(result.cell, _Cell).spec)
         if result.metrics.get(result.main_metric, msgspec.UNSET) != result.main_score:
             raise ValueError(f"the main score is not the value of its metric, {result.main_metric}")
