@@ -59,7 +59,7 @@ class BackboneFiles(Lookups):
     def stated_keys(self, spec: EncoderSpec, include_short_names: bool = False) -> dict[str, Value]:
         """Return the spec keys of the readout that a backbone's files state; empty if they state none.
 
-        The files are those of ``mirrorbench tune`` or of sentence-transformers; they are fetched if they are missing. The
+        The files are those of ``mirrorbench tune`` or of sentence-transformers. They are fetched if they are missing. A
         transformation (``post``) is left out, since it was fitted on the vectors of exactly these weights. Tasks read
         short names as ``backbones.tsv`` says, so these have no keys unless ``include_short_names``.
 

@@ -87,22 +87,27 @@ class ModelRef:
     rows that differ in nothing else share the model and its vectors."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that determine the weights."""
+        """Return the settings that determine the weights.
+
+        Some keys are there only where they apply, so that models stored before these keys existed keep their identity.
+        """
         # A model for each language.
         if self.members:
             return {"languages": {language: member.identity() for language, member in self.members}}
-        # An encoder system. Two systems with the same fingerprint must not share vectors and results, so the name counts.
+        # An encoder system. Systems with the same fingerprint must not share vectors and results, so the name counts.
         if not self.method:
             system = {"system": self.spec.backbone, "fingerprint": self.fingerprint}
             return {**system, **self._plugin_files}
         identity: dict[str, Any] = {"backbone": self.fingerprint, **self._plugin_files}
+        # Padding would change its vectors, so that only texts of equal length are read together.
         if self.traits.pads:
             identity["equal_lengths"] = True
-        # A backbone that is not tuned.
+        # A backbone that is not tuned. The attention of a tuned one is in its recipe.
         if self.recipe is None or self.corpus is None:
             if self.attention:
                 identity["attention"] = self.attention
             return identity
+        # A tuned backbone.
         identity |= {
             "method": self.method,
             "recipe": self.recipe.to_json(),
@@ -114,6 +119,7 @@ class ModelRef:
         }
         if self.deterministic:
             identity["deterministic"] = True
+        # Held-out strings choose the weights only under ``stop=auto``; otherwise they are only measured.
         if self.corpus.held_out and self.recipe.stop == "auto":
             identity["held_out"] = self.corpus.held_out
         return identity
@@ -170,7 +176,10 @@ class Cell:
     """The user's name of the encoder, not part of ``identity``; empty for rows with the papers' names."""
 
     def identity(self) -> dict[str, Any]:
-        """Return the settings that determine the cell's numbers."""
+        """Return the settings that determine the cell's scores.
+
+        Some keys are there only where they apply, so that results stored before these keys existed are found.
+        """
         readout = self.pooling.identity if self.pooling else None
         identity = {
             "weights": self.model.identity(),
@@ -188,7 +197,7 @@ class Cell:
         if self.limit:
             identity["limit"] = self.limit
         if any(corpus.parts for corpus in self.model.corpora):
-            # Results stored before parts were counted have a different overlap, and must not be found.
+            # The overlap of results stored before parts were counted is wrong; this key keeps them from being found.
             identity["overlap"] = "parts"
         return identity
 
@@ -208,6 +217,7 @@ class Cell:
         corpus = None
         corpora = self.model.corpora
         if corpora:
+            # The first is that of the tuning, else of the transformation; for several languages, of the first one.
             first = corpora[0]
             corpus = {"name": first.name, "sha256": first.sha256, "n": first.n}
         precision = {"tuning": self.model.precision or None, "encoding": self.precision}

@@ -36,12 +36,14 @@ class Compute:
     """
 
     def __init__(self, settings: Settings, plugins: Plugins) -> None:
+        # Sets environment variables, which torch reads when it is imported.
         let_threads_sleep()
         self._settings = settings
         self._plugins = plugins
         self.executor, _, tail = settings.executor.partition(":")
         if self.executor not in plugins.executors:
             unknown = unknown_name("executor", self.executor, plugins.executors.names())
+            # The same error, with a further sentence in its hint.
             hint = f"{unknown.hint}. Others are packages: pip install mirrorbench-EXECUTOR"
             raise type(unknown)(unknown.message, hint)
         self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))

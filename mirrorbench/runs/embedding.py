@@ -48,7 +48,7 @@ TEXTS_PER_CALL = 1_024
 class Encoded(NamedTuple):
     """The vector caches of some poolings, and the cost of the inputs that were encoded now."""
 
-    vectors: dict[Pooling | None, EmbeddingCache]
+    caches: dict[Pooling | None, EmbeddingCache]
     """The cache of each pooling, which has the vectors of all its inputs."""
     texts: int
     """Number of inputs that had no vectors yet."""
@@ -90,14 +90,14 @@ class Embedder:
         model: ModelRef,
         precision: str,
     ) -> Encoded:
-        """Encode the inputs that have no vectors yet under a pooling, and store them; return the caches of all poolings.
+        """Encode and store the inputs that have no vectors yet; return the caches of all poolings, and the cost.
 
         An input that lacks vectors of several poolings is encoded once for all of them.
         """
         caches: dict[Pooling | None, EmbeddingCache] = {}
         missing: dict[Pooling | None, dict[TextInput, None]] = {}
         for pooling, inputs in inputs_by_pooling.items():
-            caches[pooling] = self._stored(encoder, pooling, model, precision)
+            caches[pooling] = self._cache_of(encoder, pooling, model, precision)
             missing[pooling] = dict.fromkeys(caches[pooling].missing(list(inputs)))
         # One pass for each set of poolings that lack the same inputs.
         passes: dict[tuple[Pooling | None, ...], list[TextInput]] = {}
@@ -114,7 +114,7 @@ class Embedder:
         seconds = time.perf_counter() - started
         return Encoded(caches, len(distinct_inputs), seconds)
 
-    def _stored(
+    def _cache_of(
         self, encoder: Encoder, pooling: Pooling | None, model: ModelRef, precision: str
     ) -> EmbeddingCache:
         key = _vectors_key(encoder, pooling, model, precision)
@@ -128,7 +128,11 @@ class Embedder:
         model: ModelRef,
         precision: str,
     ) -> None:
-        """Encode inputs under some poolings in one pass, and store their vectors."""
+        """Encode inputs in one pass under the poolings that are the keys of ``caches``, and store their vectors there.
+
+        Raises:
+            EncodingError: the vectors have other dimensions than those stored before.
+        """
         # Sorted, so that the same texts make the same batches whatever their order.
         inputs = sorted(inputs, key=TextInput.key)
         spec = model.spec
@@ -151,7 +155,9 @@ class Embedder:
             else:
                 arrays = [check_vectors(encoder.encode(chunk), len(chunk), encoder_name)]
                 advance(len(chunk))
+            # The arrays are in the order of the poolings, which is that of the caches.
             for cache, array in zip(caches.values(), arrays, strict=True):
+                # An empty cache has no dimensions (None).
                 if cache.dimensions not in (None, array.shape[1]):
                     raise EncodingError(
                         f"the encoder {spec} returned vectors of {array.shape[1]} dimensions; those stored before have "
@@ -208,7 +214,7 @@ class Embedder:
         inputs = [replace(item, language=language) for item in inputs]
         with naming_lines(corpus, self.plugins.corpora.by_name()):
             encoded = self.encode_missing(encoder, {pooling: inputs}, model, precision)
-        affine = fit(encoded.vectors[pooling].get(inputs), post.transformation)
+        affine = fit(encoded.caches[pooling].get(inputs), post.transformation)
         self.cache.save_transformation(key, affine.matrix, affine.bias)
         return affine
 

@@ -63,17 +63,19 @@ def opening_notes(model: ModelRef, pooling: Pooling | None) -> Iterator[str]:
 def set_and_check_traits(
     transformer: Transformer, model: ModelRef, weights_key: str, precision: str, cache: Cache
 ) -> None:
-    """Set the traits of an opened model, measured or cached; raise if it cannot be used as planned.
+    """Set the traits of an opened model, measured now or taken from the cache; raise if it cannot be used as planned.
 
     ``weights_key`` names its weights: ``model.key`` after the tuning, else the backbone's fingerprint. ``precision`` is
     that of the computation that follows.
 
     Raises:
         TuningError: all vectors of the tuned model are the same.
-        ModelUnavailableError: all vectors of an untuned model are the same, or its tokenizer or attention is wrong.
+        ModelUnavailableError: all vectors of an untuned model are the same, its tokenizer is that of another model, or
+            its attention cannot be made bidirectional.
         UsageError: the model cannot be used in this precision.
     """
     attention = model.attention
+    # What the traits depend on: they are measured once for each of these identities.
     identity = {
         "weights": weights_key,
         "attention": attention,
@@ -83,6 +85,7 @@ def set_and_check_traits(
     traits = cache.traits(identity, lambda: traits_of(transformer), ModelTraits)
     transformer.traits = traits
     name = f"the {transformer.model.config.model_type} model in {transformer.path}"
+    # Vectors must differ between texts.
     is_tuned = weights_key == model.key
     if not traits.varies:
         if model.recipe and is_tuned:
@@ -91,18 +94,21 @@ def set_and_check_traits(
                 f"Try a lower lr than {model.recipe.lr:g}.",
             )
         raise not_telling_apart(name, "its weights and tokenizer")
+    # The tokenizer's token types, which are not used here, must change no vector.
     if traits.typed:
         raise ModelUnavailableError(
             f"the tokenizer in {transformer.path} returns token types, which change the vectors of {name}: it is the "
             "tokenizer of another model",
             "Use the model's own, or take token_type_ids out of the model_input_names in tokenizer_config.json.",
         )
+    # Under ``attention=bidirectional`` the model must not be causal any more.
     if attention and traits.causal:
         raise ModelUnavailableError(
             f"attention={attention} changes nothing in {transformer.path.name}: its first tokens do not see those that "
             "follow",
             "Leave it out of the encoder spec; pooling=mean and pooling=last read a causal model.",
         )
+    # ``halves`` are the half precisions in which the vectors are near those in fp32.
     if precision not in ("fp32", *traits.halves):
         raise UsageError(
             f"{model.spec}: in {precision} the numbers of {name} are not finite, or far from those in fp32",
@@ -185,9 +191,10 @@ class EncoderLoader:
         precision: str,
         corpora: Mapping[CorpusRef, Corpus],
     ) -> tuple[Encoder, float]:
-        """Load an encoder, and tune it first if it is not in the cache; return it and the seconds of its tuning, or 0.
+        """Load an encoder, tuned now if the cache lacks it; return it and the seconds that its tuning took.
 
-        Its vectors are those before the model's transformation. A model that is tuned now is stored.
+        The seconds of a model from the cache are those of its earlier tuning, and 0 if nothing is tuned. The encoder's
+        vectors are those before the model's transformation. A model that is tuned now is stored.
 
         Raises:
             ModelUnavailableError: the model has changed since it was planned.
@@ -203,7 +210,7 @@ class EncoderLoader:
                 encoders[language] = encoder
                 total_seconds += seconds
             return LanguageRouter(encoders, model.key), total_seconds
-        # An encoder system, which planning may have opened.
+        # An encoder system, which planning may have opened; ``take`` forgets it, so that it is freed after its cells.
         if model.path is None or pooling is None:
             key = (model.spec, model.path, precision)
             system = self.systems.take(key, partial(self._open_system, *key))
@@ -222,7 +229,7 @@ class EncoderLoader:
         return TransformerEncoder(transformer, pooling, precision, model.key), seconds
 
     def _tuned(self, model: ModelRef, corpus: Corpus, precision: str) -> tuple[Transformer, float]:
-        """Return a tuned model from the cache, or tune it now and store it; and the seconds of its tuning.
+        """Return a tuned model from the cache, or tune it now and store it; and the seconds that its tuning took.
 
         A lease keeps other processes from tuning the same model at the same time.
         """
@@ -235,6 +242,7 @@ class EncoderLoader:
             cached = self._cached(model, precision)
             if cached:
                 return cached
+            # Remove what a killed process left of the model, except its checkpoint.
             cache.sweep_model(model.key)
             checkpoint = self._checkpoint(model)
             with (
@@ -258,6 +266,7 @@ class EncoderLoader:
             stored = replace(transformer, tokenizer=copy.deepcopy(transformer.tokenizer))
             cache.save_model(model.key, stored, description)
             shutil.rmtree(checkpoint, ignore_errors=True)
+            # The weights are other ones than before the tuning, so the traits are measured again.
             set_and_check_traits(transformer, model, model.key, precision, cache)
         return transformer, float(description["tuning"]["seconds"])
 
@@ -361,11 +370,12 @@ def tune_model(
     held_out: Sequence[str] = corpus.held_out
     if recipe is None or model.path is None:
         raise TuningError(f"{model.spec} cannot be tuned")
-    # Without texts held out, there are no pairs, and the tuning is not monitored.
+    # Hold out texts. Without any, there are no pairs, and the tuning is not monitored.
     if recipe.stop == "auto" and not held_out:
         texts, held_out = hold_out(texts, model.seed)
     held_out_pairs = positive_pairs(held_out, model.seed, plugins.methods[model.method].pairs)
 
+    # Open and check the backbone.
     checkpoint = Checkpoint(folder, _checkpoint_origin(device, held_out_pairs), reporter.note)
     with unchanged_backbone(model.path, model.fingerprint):
         transformer = open_for_tuning(
@@ -389,6 +399,7 @@ def tune_model(
     if truncation_note:
         reporter.note(f"{model.spec}: {truncation_note}")
 
+    # Tune it, and describe the tuning.
     report, trajectory = _tune(
         transformer, model, recipe, texts, held_out_pairs, checkpoint, plugins, compute, reporter
     )
@@ -420,12 +431,16 @@ def _tune(
     compute: Compute,
     reporter: Reporter,
 ) -> tuple[TuningReport, Trajectory | None]:
-    """Tune from the checkpoint, or from the start, and monitor the held-out pairs along the way."""
+    """Tune from the checkpoint, or from the start, and monitor the held-out pairs along the way.
+
+    The weights of ``transformer`` change in place. Return the report of the tuning, and the trajectory of the held-out
+    pairs, ``None`` if there are none.
+    """
     from mirrorbench.training.loop import tune_backbone
     from mirrorbench.training.trajectory import Progress
 
     stage = f"{model.spec} seed {model.seed}"
-    saved = checkpoint.read()
+    saved = checkpoint.read()  # empty without a checkpoint
     total = len(texts) * recipe.epochs
     done = 0
     if saved:
@@ -436,6 +451,7 @@ def _tune(
     with cpu_threads(compute.threads):
         advance = progress_callback(compute, reporter, "tuning", model.precision, remaining)
         progress = Progress(transformer, recipe, held_out_pairs, total, advance)
+        # Every checkpoint of the tuning will include the progress.
         checkpoint.parts["progress"] = progress
         if saved:
             progress.load_state_dict(saved["progress"])

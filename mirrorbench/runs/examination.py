@@ -175,7 +175,10 @@ class Examiner:
         return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))
 
     def _examine_system(self, request: Request, spec: EncoderSpec, language: str) -> ExaminedModel:
-        """Open an encoder system, or the encoder that a method creates from a backbone without tuning."""
+        """Examine an encoder system, or the encoder that a method creates from a backbone without tuning.
+
+        It is opened for its fingerprint, and kept open for the run.
+        """
         precision = request.precision_of("encoding", self.compute.precisions)
         path: Path | None = None
         if spec.backbone in self.plugins.encoders:
@@ -202,6 +205,7 @@ class Examiner:
         recipe, pooling = recipe_and_readout(
             spec, key.level, request.protocol, self.plugins, self.files, path, key.max_length
         )
+        # The registered parts that determine the vectors: a change of a plugin's file changes the model.
         registered_parts = [
             ("register_methods", spec.method),
             ("register_poolings", pooling.mode),

@@ -179,10 +179,11 @@ def plan_of_grid(
     Args:
         name: the path or the name.
         workspace: the workspace; its precisions, unless they are ``auto``, replace those of the file.
-        backbones: as for ``read_grid``; specs without method and keys.
+        backbones: specs without method and keys, which replace the backbones of the file's encoders, except encoder
+            systems; if empty, those of the file stay.
         limit: as in a ``Request``.
         fetch: whether to download missing data.
-        given: as for ``read_grid``.
+        given: values of keys of a block, such as ``seeds``, which replace those of the file unless they are empty.
     """
     for spec in backbones:
         if spec.method or spec.params:
@@ -248,6 +249,7 @@ class _Reader:
         elif not self.file.blocks:
             raise self._error(".blocks", "there are no blocks")
         else:
+            # ``content`` is the file as read, with the line of each value.
             lines = [block.line for block in self.content.value["blocks"].value]  # type: ignore[index,union-attr,call-overload]
             blocks = []
             for n, block in enumerate(self.file.blocks):
@@ -294,26 +296,27 @@ class _Reader:
         for value, location in keys.values():
             if value == []:
                 raise self._error(location, "an empty list")
-        precision = self._single(keys, "precision")
-        eval_precision = self._single(keys, "eval_precision")
+        precision = self._single_value(keys, "precision")
+        eval_precision = self._single_value(keys, "eval_precision")
         tasks = self._tasks(*keys["tasks"])
         seeds = self._seeds(*keys["seeds"])
         for protocol in _listed(keys["protocol"].value):
             specs = tuple(dict.fromkeys(self._specs(keys, protocol)))
+            # A directory is named in the table as it is written in the file.
             names = {spec: str(spec) for spec in specs if spec.is_path}
             yield Request(
-                specs,
-                tasks,
-                seeds,
-                keys["corpus"].value,
-                protocol,
-                precision,
-                eval_precision,
-                keys["baselines"].value,
+                encoders=specs,
+                tasks=tasks,
+                seeds=seeds,
+                corpus=keys["corpus"].value,
+                protocol=protocol,
+                precision=precision,
+                eval_precision=eval_precision,
+                baselines=keys["baselines"].value,
                 names=names,
             )
 
-    def _single(self, keys: _Keys, key: str) -> str:
+    def _single_value(self, keys: _Keys, key: str) -> str:
         """Return the value of a key that may be a list of one value only."""
         value, location = keys[key]
         values = _listed(value)
@@ -365,7 +368,8 @@ class _Reader:
                 spec_location = encoder_location
                 if isinstance(encoder, dict):
                     spec_location = f"{encoder_location}.encoder[{m}]"
-                for spec in self._parsed(text, spec_location):
+                # A single spec, or with backbones given by the caller one for each of them.
+                for spec in self._parsed_specs(text, spec_location):
                     yield from self._swept(spec, swept_keys, spec_location, protocol)
 
     def _swept_keys(self, entry: dict[str, Any], location: str, sweep: _Key) -> _Keys:
@@ -381,7 +385,7 @@ class _Reader:
             swept_keys[key] = _Key(value, f"{sweep.location}.{key}")
         return swept_keys
 
-    def _parsed(self, text: Any, location: str) -> list[EncoderSpec]:
+    def _parsed_specs(self, text: Any, location: str) -> list[EncoderSpec]:
         """Parse a spec; return it, or its copies with each of the given backbones."""
         with self._reading(location):
             if not isinstance(text, str):
@@ -397,7 +401,7 @@ class _Reader:
     def _swept(
         self, spec: EncoderSpec, keys: _Keys, location: str, protocol: str
     ) -> Iterator[EncoderSpec]:
-        """Yield a spec with each combination of the values of some keys."""
+        """Yield a spec with each combination of the values of some keys, checked; the spec itself without keys."""
         for key, located in keys.items():
             if spec.get(key) is not None:
                 raise self._error(located.location, f"{key!r} is in {spec} already")

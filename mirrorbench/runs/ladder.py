@@ -68,17 +68,14 @@ def expand_ladder(
     Raises:
         UsageError: a bare backbone has a key of the tuning, or its name resembles a short name.
     """
-    if _is_single(spec, plugins):
+    if _is_single_row(spec, plugins):
         split_post(spec)  # checks its keys
         return (spec,)
     _check_readout_keys(spec, plugins)
     pooling = spec.get("pooling")
 
-    # The readout of the model: of a directory of ``tune``, of a short name, or else of its files.
-    readout = dict(sentence_transformer_files.stored_readout(spec))
-    if pooling == "mean-padded":
-        readout.pop("max_length", None)  # texts would be padded to that length
-    readout.update(backbones.backbone_of(spec).readout)
+    # The readout of a directory of ``tune`` or of a short name, or else the one that the files of the model state.
+    readout = _described_readout(spec)
     is_causal = False
     if files and not readout and pooling is None and not has_models_by_language(spec):
         try:
@@ -91,20 +88,30 @@ def expand_ladder(
         except MirrorbenchError:
             pass  # reported where the rows are planned
 
-    # The stored transformation was fitted on vectors with exactly the stated readout.
+    # The transformation (``post``) of a directory of ``tune`` was fitted on vectors with exactly this readout, so it is
+    # left out if the spec changes a key.
     changes_readout = any(
         readout.get(key) != value for key, value in spec.params if key not in POST_KEYS
     )
     if changes_readout:
         readout.pop("post", None)
-    # A readout that is stored, stated or given makes a single row.
+    # A readout, also one that the spec gives by a pooling, makes a single row. Keys of the spec replace its values.
     if readout or pooling is not None:
         row = spec.with_method("base").with_params(**{**readout, **dict(spec.params)})
         return (row,)
     return tuple(dict.fromkeys(_rows(spec, level, protocol, is_causal)))
 
 
-def _is_single(spec: EncoderSpec, plugins: Plugins) -> bool:
+def _described_readout(spec: EncoderSpec) -> dict[str, Value]:
+    """Return the readout of a directory of ``mirrorbench tune`` or of a short name; empty for other backbones."""
+    readout = dict(sentence_transformer_files.stored_readout(spec))
+    if spec.get("pooling") == "mean-padded":
+        readout.pop("max_length", None)  # texts would be padded to that length
+    readout.update(backbones.backbone_of(spec).readout)
+    return readout
+
+
+def _is_single_row(spec: EncoderSpec, plugins: Plugins) -> bool:
     """Return whether a spec is an encoder system or names a method.
 
     Raises:
@@ -182,10 +189,11 @@ def untuned_row(spec: EncoderSpec, plugins: Plugins, files: BackboneFiles) -> En
         prompts = stored_prompts(folder)
         if any(prompts.get(role) for role in ROLES):
             return sentence_transformer_files.as_sbert_spec(spec)
-    # The ladder has applied the pooling of the spec, or what the files of a directory or hub id state.
+    # A single row already has the pooling of the spec, or what the files of a directory or hub id state.
     if len(ladder) == 1:
         return row
-    # On a user's own data, what the files of a model with a short name state counts too.
+    # Several rows: a backbone whose files state no readout, so that there are no keys, or a short name, whose files the
+    # ladder does not read, since they count only on a user's own data.
     keys = sentence_transformer_files.keys_of_files(spec, folder)
     return spec.with_method("base").with_params(**{**keys, **dict(spec.params)})
 
@@ -213,7 +221,7 @@ def with_baselines(
     whitening: dict[str, Value] = {"post": "whiten"}
     if not 0 < dimensions <= _WHITENED:
         whitening["whiten"] = _WHITENED
-    mean_row = untuned[-1]
+    mean_row = untuned[-1]  # the last one, perhaps of other layers
     transformed_row = untuned[0] if level == "wic" else mean_row
     rows.append(transformed_row.with_params(**whitening))
     rows.append(transformed_row.with_params(post="abtt", abtt=3))
@@ -227,7 +235,7 @@ def with_baselines(
             continue
         row = spec.with_method(method.name)
         if method.create:
-            # It has keys of its own, but may read the same layers.
+            # The method has keys of its own, so those of the spec do not apply, but it may read the same layers.
             row = replace(row, params=())
             if layers is not None:
                 row = row.with_params(layers=layers)

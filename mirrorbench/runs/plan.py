@@ -252,7 +252,7 @@ class Planner:
     def models(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
-        """Return the models of an encoder: one for each seed, or a single one if nothing is tuned."""
+        """Return the models of an encoder, with its transformation: one for each seed, or one if nothing is tuned."""
         languages = purpose.languages_of_models(spec)
         if len(languages) > 1:
             return self._models_by_language(request, spec, purpose, examined)
@@ -269,7 +269,8 @@ class Planner:
             planned = self._tuned(request, model, purpose)
         else:
             planned = [PlannedModel(model.untuned, model.pooling)]
-        spec_without_post, transformation = split_post(spec, is_tuned)
+        # Add the transformation. Keys of a corpus belong to the tuning if there is one.
+        spec_without_post, transformation = split_post(spec, tuned=is_tuned)
         if transformation is None:
             return planned
         if model.reads_pairs:
@@ -277,14 +278,15 @@ class Planner:
                 f"{spec}: {spec.backbone} has scores of pairs, and no vectors to transform",
                 f"Write {spec_without_post}",
             )
+        # It is the same for all seeds, which are tuned on one corpus.
         posts = self._posts(spec, transformation, planned[0].model, purpose, is_tuned)
         return [PlannedModel(replace(ref, posts=posts), pooling) for ref, pooling in planned]
 
     def _models_by_language(
         self, request: Request, spec: EncoderSpec, purpose: Purpose, examined: Examined
     ) -> list[PlannedModel]:
-        """Return a model for each seed; its members are the models of the languages."""
-        # For each language, its model of each seed.
+        """Return a model for each seed, whose members are the models of the languages for that seed."""
+        # For each language, its models: one for each seed.
         by_language = {}
         for language in purpose.languages:
             purpose_of_language = replace(purpose, languages=(language,))
@@ -295,9 +297,10 @@ class Planner:
             posts = []
             for language, planned in zip(by_language, models_of_seed, strict=True):
                 members.append((language, planned.model))
+                # The transformation of a single language is stored under "".
                 for _, post in planned.model.posts:
                     posts.append((language, post))
-            # The model of the first language stands for all, which are its members.
+            # The combined model is a copy of the first language's, with the models of all languages as members.
             first, pooling = models_of_seed[0]
             model = replace(first, members=tuple(members), posts=tuple(posts))
             models.append(PlannedModel(model, pooling))
@@ -309,6 +312,7 @@ class Planner:
         """Plan the tuning of a backbone, once for each seed."""
         assert model.recipe is not None
         spec = model.untuned.spec
+        # Some methods use recipe and corpus of another level: Mirror those of sentences for ``wic``.
         level = self.plugins.methods[spec.method].levels.get(purpose.level, purpose.level)
         name = purpose.corpus or default_corpus(level, purpose.languages, request.protocol)
         ref = self.corpora.read(spec, name, model.recipe.clean_corpus)
@@ -353,23 +357,31 @@ class Planner:
     def _post(
         self, spec: EncoderSpec, transformation: Transformation, model: ModelRef, purpose: Purpose
     ) -> PostRef:
-        """Return a transformation with its corpus: that of the tuning, else of the purpose, else the default."""
+        """Return the reference of a transformation: with its stored file, alone, or with the corpus to fit it on.
+
+        The corpus is that of the tuning, else of the purpose, else the default.
+
+        Raises:
+            UsageError: the vectors have too few dimensions, or the corpus too few texts.
+        """
+        # Stored with the model.
         if transformation.name == STORED:
             file = backbones.stored_transformation(model.spec)
             return PostRef(transformation, stored=file, checksum=checksums.content([("", file)]))
-        # Check the numbers now, before anything is encoded. If the dimensions are not known, suppose as many as the
-        # transformation can need.
-        dimensions = None
+        # Check the number of dimensions or axes now, before anything is encoded. If the dimensions of the vectors are
+        # unknown, assume that there are enough.
+        dimensions: int | None = None
         if model.path:
-            dimensions = backbones.configuration(model.path).get("hidden_size")
+            hidden_size = backbones.configuration(model.path).get("hidden_size")
+            if isinstance(hidden_size, int):
+                dimensions = hidden_size
+        # Not fitted: it needs as many dimensions as it keeps.
         if not transformation.is_fitted:
-            if not isinstance(dimensions, int):
-                dimensions = transformation.number
-            transformation.check(dimensions, n_texts=0)
+            enough = transformation.number
+            transformation.check(enough if dimensions is None else dimensions, n_texts=0)
             return PostRef(transformation)
+        # Fitted on a corpus: n texts have fewer than n axes, so n dimensions are enough.
         name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
         ref = model.corpus or self.corpora.read(spec, name, for_fitting=True)
-        if not isinstance(dimensions, int):
-            dimensions = ref.n
-        transformation.check(dimensions, ref.n)
+        transformation.check(ref.n if dimensions is None else dimensions, ref.n)
         return PostRef(transformation, ref)

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from mirrorbench.runs.runner import Runner
     from mirrorbench.runs.worker_context import WorkerContext
 
-SUSPICIOUS = 2
+SUSPICIOUS_LOSSES = 2
 """Number of groups that only one slot lost, in a row, after which it is retired: one may be the group's fault."""
 
 
@@ -177,9 +177,11 @@ class Pool:
                 self.slots.add(slot)
             self.job.reporter.stage("computing", f"in {len(workers)} processes")
             while True:
+                # Give idle workers a group, except those of retired slots.
                 for worker in workers:
                     if not worker.group and worker.slot in self.slots:
                         self._assign(worker)
+                # No worker has a group, and none got one: all groups are done.
                 pipes = [worker.pipe for worker in workers if worker.group]
                 if not pipes:
                     return
@@ -188,6 +190,7 @@ class Pool:
                     if worker.pipe not in ready:
                         continue
                     yield from self._receive(worker)
+                    # Replace a process that died, unless its slot was retired.
                     if worker.ended and worker.slot in self.slots:
                         workers[number] = self._start(worker.device, worker.slot)
         finally:
@@ -240,9 +243,11 @@ class Pool:
         Groups that were never lost and that no other process computes come first, then groups that a worker lost, then
         those that another process computes, after a pause.
         """
-        # Groups that another process computes are put back at the end of the queue, and counted.
+        # Groups found held by another process are put back at the end of ``waiting``, and counted: those before them
+        # have not been tried.
         if self.n_held_elsewhere < len(self.waiting):
             return self.waiting.popleft()
+        # Groups whose worker died, or for which a slot had no memory.
         for cells in self.lost_groups:
             if not self._has_better_slot(cells, slot):
                 self.lost_groups.remove(cells)
@@ -265,7 +270,11 @@ class Pool:
         return slot in slots_of_losses and not self.slots <= slots_of_losses
 
     def _receive(self, worker: _Worker) -> Iterator[CellOutcome]:
-        """Handle a message of a worker, or its death; yield the outcomes that are final now."""
+        """Handle a message of a worker, or its death; yield the outcomes that are final now.
+
+        A message is the outcome of a cell, a note, the error of the device that ends the process, or, at the end of a
+        group, whether it was computed (``False`` if another run has its lease).
+        """
         try:
             message: CellOutcome | DeviceError | str | bool = worker.pipe.recv()
         except (EOFError, OSError):
@@ -280,6 +289,7 @@ class Pool:
             worker.pending = tuple(cell for cell in worker.pending if cell != message.cell)
             # Time has passed: groups that other processes held may be free.
             self.n_held_elsewhere = 0
+            # The slot works, so its earlier losses do not count against it.
             self.lost_models[worker.slot].clear()
             yield message
         elif isinstance(message, str):
@@ -287,13 +297,14 @@ class Pool:
         elif isinstance(message, DeviceError):
             worker.device_error = message
         else:
-            # The worker is done with its group; ``False``: another run has its lease.
+            # The worker is idle.
             worker.group = ()
-            if not message:
+            was_computed = message
+            if not was_computed:
                 self.waiting.append(worker.pending)
                 self.n_held_elsewhere += 1
             elif worker.memory_failures:
-                yield from self._return_group(
+                yield from self._requeue_group(
                     worker, "no memory left there", worker.memory_failures
                 )
 
@@ -312,7 +323,7 @@ class Pool:
             )
         worker.ended = True
         worker.group = ()
-        worker.memory_failures = []
+        worker.memory_failures = []  # their cells are still pending
         device_error = worker.device_error
         # The group is not to blame if the GPU cannot be used at all.
         if isinstance(device_error, _UnusableError):
@@ -331,7 +342,7 @@ class Pool:
             cause = f"exit code {worker.process.exitcode}"
             hint = "Exit code -9 most often means that the system is out of memory: try fewer --workers."
         first = worker.pending[0]
-        n_deaths = self.records[first.model.key].losses.total() + 1
+        n_deaths = self.records[first.model.key].losses.total() + 1  # with this one
         if n_deaths <= RETRIES:
             self.job.reporter.note(
                 f"{first.spec}: its worker process died ({cause}); another one tries again"
@@ -339,14 +350,15 @@ class Pool:
         error = StorageError(
             f"{n_deaths} worker processes died while computing it, the last with {cause}", hint
         )
-        yield from self._return_group(worker, cause, failed(worker.pending, error))
+        yield from self._requeue_group(worker, cause, failed(worker.pending, error))
 
-    def _return_group(
+    def _requeue_group(
         self, worker: _Worker, reason: str, outcomes: list[CellOutcome]
     ) -> Iterator[CellOutcome]:
-        """Queue what is left of a lost group for another slot, and retire the slot if it is at fault.
+        """Record the loss of a group, queue what is left of it, and retire the slot if that seems to be at fault.
 
-        Yield the outcomes of groups that are not tried again; ``outcomes`` are those of this group in that case.
+        Yield the outcomes of lost groups that are not tried again. ``outcomes``: what to yield for this group if it is
+        one of them.
         """
         slot = worker.slot
         key = worker.pending[0].model.key
@@ -364,9 +376,9 @@ class Pool:
         ]
         # The last slot is retired only for an error of its device.
         may_retire = bool(worker.device_error or self.slots - {slot})
-        if len(lost_here_only) >= SUSPICIOUS and may_retire:
-            # Forgive the losses by setting their count to 0. The key of the slot stays, so that each group has been lost
-            # by more than one slot if another one loses it, and that slot is not blamed.
+        if len(lost_here_only) >= SUSPICIOUS_LOSSES and may_retire:
+            # Do not count these losses against the groups. The key of the slot stays, with a count of 0: another slot
+            # that loses such a group is then not the only one, and is not blamed.
             for record_of_group in lost_here_only:
                 record_of_group.losses[slot] = 0
             cause = f"it lost {len(lost_here_only)} models in a row ({reason})"

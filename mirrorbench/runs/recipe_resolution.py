@@ -58,8 +58,8 @@ def recipe_and_readout(
         plugins: the registered methods and augmentations.
         files: what the files of backbones state.
         path: directory of the backbone.
-        max_length: number of tokens that the task reads; 0 for the default, ``STATED`` on a user's own data, where the
-            pooling is what the files state.
+        max_length: number of tokens that the task reads; 0 for the default; ``STATED`` on a user's own data, where the
+            files of the backbone state the pooling and the number.
 
     Raises:
         UsageError: a key of the spec is unknown, or wrong for this model.
@@ -69,6 +69,7 @@ def recipe_and_readout(
     configuration = backbones.configuration(path)
     family = files.family(path)
     architecture = str(configuration.get("model_type", ""))
+    # Some methods use the recipe of another level: Mirror that of sentences for ``wic``.
     level = method.levels.get(level, level)
     stated_keys = files.stated_keys(spec)
     recipe = resolve_recipe(spec, level, architecture, protocol, plugins, family, stated_keys)
@@ -78,19 +79,22 @@ def recipe_and_readout(
         # The preset of a method may be longer than what the model can take.
         recipe = replace(recipe, train_max_length=min(recipe.train_max_length, positions))
     if recipe.prompt:
+        # Replace the name of a prompt by its text, which may be in the files of the model.
         recipe = replace(recipe, prompt=template(recipe.prompt, path))
     params = dict(spec.params)
     if max_length == STATED:
         # On a user's own data, the files of models with short names count too.
         keys_of_all_files = files.stated_keys(spec, include_short_names=True)
+        # They are left out where they do not replace the preset's readout.
         if not is_read_as_stated(method.preset(level, architecture, protocol), keys_of_all_files):
             keys_of_all_files = {}
         return recipe, _stated_readout(params, recipe, keys_of_all_files, path)
-    # Read as many tokens as the files state, except at target words and in the papers' padded means: there the task
-    # sets the length.
+    # The length is the spec's, else the one that the files state, else the task's. At target words and in the papers'
+    # padded means the files do not count.
+    length_keys = params
     if not recipe.pooling.startswith("target") and recipe.pooling != "mean-padded":
-        params = {**stated_keys, **params}
-    length = sentence_transformer_files.max_length(params, path, max_length)
+        length_keys = {**stated_keys, **params}
+    length = sentence_transformer_files.max_length(length_keys, path, max_length)
     return recipe, recipe.readout(length)
 
 
@@ -153,16 +157,17 @@ def resolve_recipe(
     preset = method.preset(level, architecture, protocol)
     # Read the backbone as its files state, else by the pooling of its short name, else without [CLS] if it has none.
     if is_read_as_stated(preset, stated):
-        stated_params = {key: value for key, value in stated.items() if key != "max_length"}
-        params = {**stated_params, **params}
+        params = {**stated, **params}
     elif preset.pooling in WHOLE_TEXTS and backbone.pooling:
         preset = replace(preset, pooling=padded(backbone.pooling, protocol))
     elif preset.pooling == "cls" and not family.has_cls:
         preset = replace(preset, pooling=padded("mean", protocol))
+    # Set the rates of masks to 0 without a mask token.
     if not family.has_mask_token:
         rates = {name: 0.0 if "mask" in name else rate for name, rate in preset.augment}
         preset = replace(preset, augment=tuple(rates.items()))
     recipe = override(preset, params, plugins.augmentations.by_name())
+    # Raise an error if no such pooling or loss is registered.
     plugins.poolings.entry(recipe.pooling)
     plugins.losses.entry(recipe.loss)
     if protocol == "released" and recipe.pooling == "target":
@@ -219,9 +224,8 @@ def check_can_run(
 def _readout_problems(
     recipe: Recipe, family: Family, configuration: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yield the problems with the readout of a recipe."""
+    """Yield each problem with the readout of a recipe, with the keys that solve it."""
     traits = family.traits
-    layers = configuration.get("num_hidden_layers")
     has_causal_attention = traits.causal and family.has_attention
     reads_both_directions = recipe.attention and has_causal_attention
     if traits.causal and recipe.pooling == "cls" and not reads_both_directions:
@@ -232,8 +236,17 @@ def _readout_problems(
             "a model that is not causal" if family.has_attention else "a model without attention"
         )
         yield f"attention={recipe.attention} changes nothing in {model}", {"attention": ""}
-    if layers is not None and not range(layers + 1)[parse_layers(recipe.layers)]:
-        yield f"layers={recipe.layers} selects none of the layers 0 to {layers}", {"layers": "-1:"}
+    n_layers = configuration.get("num_hidden_layers")
+    selects_none = False
+    if n_layers is not None:
+        # Layer 0 are the embeddings.
+        all_layers = range(n_layers + 1)
+        selects_none = not all_layers[parse_layers(recipe.layers)]
+    if selects_none:
+        yield (
+            f"layers={recipe.layers} selects none of the layers 0 to {n_layers}",
+            {"layers": "-1:"},
+        )
     elif recipe.layers != "-1:" and not traits.layered:
         yield (
             f"layers={recipe.layers} cannot be averaged, since their states differ in shape",
@@ -244,7 +257,7 @@ def _readout_problems(
 def _tuning_problems(
     recipe: Recipe, family: Family, configuration: Mapping[str, Any]
 ) -> Iterator[Problem]:
-    """Yield the problems with the tuning of a recipe."""
+    """Yield each problem with the tuning of a recipe, with the keys that solve it."""
     traits = family.traits
     augmentations = [name for name, rate in recipe.augment if rate]
     for name in augmentations:

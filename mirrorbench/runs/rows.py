@@ -46,7 +46,7 @@ class RequestedRows:
         for spec in self.request.encoders:
             for level in self._levels_of_tasks():
                 ladder = self._ladders[spec, level]
-                # Only a bare backbone has several rows.
+                # Only a bare backbone has several rows. With a transformation it gets no further ones.
                 is_bare = len(ladder) > 1 and spec.get("post") is None
                 if self.request.baselines and is_bare:
                     dimensions = self.files.dimensions(spec)
@@ -86,7 +86,7 @@ class RequestedRows:
         return list(dict.fromkeys(task.level for task in self.tasks))
 
     def _ladder(self, spec: EncoderSpec, level: str) -> tuple[EncoderSpec, ...]:
-        """Return the ladder of an encoder, without baselines, or its untuned row if all tasks are the user's own data."""
+        """Return an encoder's ladder without baselines, or its untuned row if all tasks are the user's own data."""
         request = self.request
         if spec in request.objects:
             return (spec,)

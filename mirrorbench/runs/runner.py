@@ -154,6 +154,7 @@ class Runner:
 
         A group that another process has leased is tried again after the others.
         """
+        # Read the data of each task once, before any model is loaded.
         readings = _readings(chain.from_iterable(groups))
         self.reporter.stage("loading", "data", len(readings), "tasks")
         for reading in readings:
@@ -165,7 +166,7 @@ class Runner:
         noted_waiting = False
         while waiting:
             cells = waiting.popleft()
-            outcomes = self.attempt(cells)
+            outcomes = self.attempt(cells)  # None: another process has leased the group
             if outcomes is not None:
                 yield from outcomes
                 n_held_elsewhere = 0
@@ -256,6 +257,7 @@ class Runner:
                 by_task = _by_task(part)
                 if len(by_task) > 1 and not isinstance(error, StorageError):
                     # One task may need what the encoder lacks (vectors of some language): try each task by itself.
+                    # Only the first part has several tasks, so no parts are left that this replaces.
                     parts = by_task
                 else:
                     yield from failures
@@ -275,6 +277,7 @@ class Runner:
         ``vectors``: those before the transformation, by pooling.
         """
         self.reporter.stage("scoring", str(cells[0].spec), len(cells), "cells")
+        # Cells with the same readout and transformation share their vectors.
         transformed_vectors: dict[Any, Vectors] = {}
         for cell in cells:
             try:
@@ -294,7 +297,11 @@ class Runner:
     def _encode(
         self, encoder: Encoder, cells: list[Cell]
     ) -> tuple[dict[Pooling | None, Vectors], Encoded]:
-        """Return the vectors of all inputs of the cells' tasks, by pooling, and what was encoded for them."""
+        """Return the vectors of all inputs of the cells' tasks, by pooling; and the caches and cost of the encoding.
+
+        Vectors that are not in the cache yet are encoded and stored. The tasks' inputs are kept as this encoder reads
+        them, for the scoring.
+        """
         for reading in _readings(cells):
             self._adapted_inputs[reading] = self._adapt(encoder, self._task_inputs[reading])
         inputs_by_pooling: dict[Pooling | None, dict[TextInput, None]] = {}
@@ -306,6 +313,7 @@ class Runner:
                 encoder, inputs_by_pooling, cells[0].model, cells[0].precision
             )
         except UnreadableTextError as error:
+            # Say in which task the text occurs.
             place = self._place_of_text(error.text, cells)
             if not place:
                 raise
@@ -313,7 +321,7 @@ class Runner:
         device = str(self.compute_settings.device)
         vectors: dict[Pooling | None, Vectors] = {}
         for pooling, distinct_inputs in inputs_by_pooling.items():
-            array = encoded.vectors[pooling].get(list(distinct_inputs))
+            array = encoded.caches[pooling].get(list(distinct_inputs))
             vectors[pooling] = Vectors(distinct_inputs, array, device)
         return vectors, encoded
 

@@ -38,6 +38,7 @@ def load_encoder(
         spec = ladder[0]
     else:
         spec = spec.with_method("base")
+    # By default a request has one seed, and so one model.
     request = Request((spec,), ())
     model, pooling = maker.models(request, spec, Purpose(level))[0]
     loader = EncoderLoader(plugins, folders, compute, reporter, maker.examiner.systems)

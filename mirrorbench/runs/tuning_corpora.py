@@ -43,15 +43,15 @@ class TuningCorpora:
     ) -> CorpusRef:
         """Read a corpus for an encoder, or the subset of it that the encoder's spec asks for.
 
-        ``corpus_size`` is the number of texts, 0 for all; ``corpus_sample`` is the number of a random draw of them, 0 for
-        the first ones.
+        ``corpus_size`` is the number of texts, 0 for all. ``corpus_sample`` is the number of a random draw of them, 0
+        for the first ones.
 
         Args:
             spec: spec of the encoder.
             name: name or path of the corpus, or own texts.
             clean: whether repeated strings, and white space at both ends, are removed.
-            for_fitting: whether a transformation is to be fitted on it; then each text of a pair becomes a string of its
-                own.
+            for_fitting: whether a transformation is to be fitted on it; then each text of a pair becomes a string by
+                itself.
 
         Returns:
             The reference under which ``by_ref`` holds the corpus.
@@ -78,6 +78,7 @@ class TuningCorpora:
         )
         corpus = self._lookups.once((name, size, sample, clean), reading)
         if for_fitting:
+            # The distinct texts of its pairs, each alone.
             corpus = corpus.alone()
         has_parts = have_parts(corpus.texts)
         ref = CorpusRef(corpus.name, size, corpus.sha256, len(corpus.texts), has_parts)
