@@ -279,7 +279,7 @@ def _context_rows(
 
 
 def similarity(study: Study) -> Analysis:
-    """Describe each encoder's cosines in bands of pairs, from dissimilar to similar; return a row for each band."""
+    """Describe cosines in bands of pairs, from dissimilar to similar; return a row for each encoder and band."""
     stored = study.predictions()
     # The histograms of all encoders have the same bins.
     edges = scores.shared_edges([predictions["scores"] for _, predictions in stored.values()])

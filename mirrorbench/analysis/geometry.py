@@ -34,10 +34,10 @@ def measure_isotropy(vectors: NDArray[Any]) -> dict[str, Any]:
     a single vector.
 
     ``row_isotropy`` is comparable with Table 9: the script of Mirror-BERT's authors (issue 3 of their repository) uses
-    the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so the score is much
-    higher: if the first eigenvector is near the mean vector, the score over columns is at most about exp(-norm of the
-    mean), .001 for BERT's 6.93 (Table 14), but Table 9 has .222. The score depends on the signs and order of the
-    eigenvectors, which ``directions`` fixes.
+    the rows of the eigenvector matrix instead of its columns. Rows are no principal directions, so ``row_isotropy`` is
+    much higher. Evidence: if the first eigenvector is near the mean vector, ``isotropy`` is at most about exp(-norm of
+    the mean), .001 for BERT's norm of 6.93 (Table 14), but Table 9 has .222. ``row_isotropy`` depends on the signs and
+    order of the eigenvectors, which ``directions`` fixes.
 
     Raises:
         ValueError: the array is empty or not two-dimensional.

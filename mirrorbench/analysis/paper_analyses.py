@@ -86,7 +86,7 @@ def measure(
 def _measure_cell(study: Study, cell: Cell, asked: Any) -> tuple[Result | None, bool]:
     """Return the result of one encoder (``None`` if the encoder failed), and whether it was stored before."""
     all_options = {**ANALYSES[asked.name], **asked.options}
-    # The study has the others already.
+    # The study was made with the options in ``STUDY_OPTIONS``; the analysis gets the others.
     options = {name: value for name, value in all_options.items() if name not in STUDY_OPTIONS}
     # The result is stored under the name of the analysis instead of a task's. Its options and texts belong to its data,
     # so a result of other ones is not taken for it.

@@ -195,7 +195,7 @@ def row_attention(
     """
     from transformers.integrations.sdpa_attention import sdpa_attention_forward as sdpa
 
-    # Outside ``reading`` attention is that of transformers.
+    # Outside ``reading`` the mask is a tensor, and attention that of transformers.
     if not isinstance(attention_mask, RowMask):
         return cast(
             "tuple[Tensor, None]", sdpa(module, query, key, value, attention_mask, **options)

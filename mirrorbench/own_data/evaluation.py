@@ -189,7 +189,7 @@ class Evaluation:
         table = _with_headings(table, data)
         table = _with_bm25(table, self._items.bm25_items)
 
-        # BM25 and its fusions have no seeds: seed 0, as of the encoders, stands for their only scores.
+        # BM25 and its fusions have no seeds; their scores are filed under seed 0, the only one that encoders have here.
         self._seeds: dict[tuple[RowKey, str], Seeds] = seeds_of_rows(table, self._items.by_cell_id)
         for row in table.rows:
             for task in plan.tasks:

@@ -84,7 +84,7 @@ class Data(NamedTuple):
         from mirrorbench.reports.renderers import number
 
         metric = self.task.main_metric
-        least = self._detectable_difference(0.975, 0.8)
+        least = self._detectable_difference(confidence=0.975, power=0.8)
         if least >= 1:
             return f"{self.title} has too few items to show any difference in {metric}."
         return (
@@ -103,7 +103,7 @@ class Data(NamedTuple):
             return f"{self.title}: whether encoders are equal is not tested for {metric}."
         # Equality within a margin is shown by two one-sided tests at a level of .025, each of which has to detect a
         # difference as large as the margin. If each succeeds with a probability of .9, both do with at least .8.
-        least_margin = self._detectable_difference(0.975, 0.9)
+        least_margin = self._detectable_difference(confidence=0.975, power=0.9)
         words = margin_words(margin)
         if least_margin <= margin:
             return f"{self.title} can show that two usual encoders, equally good, are equal within {words}."

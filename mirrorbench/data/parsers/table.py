@@ -129,15 +129,14 @@ def _pair(row: TableRow, options: _Options, stem: str) -> Pair | ContextPair | R
         gold = row.number(options.columns["gold"], options.scale)
     else:
         label = row.label(options.columns["gold"], options.labels)
-        # Pairs have their label as gold value. A secret label (``None``) is only one of words in context, of which the
-        # label itself is taken below.
+        # Pairs of texts have their label as gold value. Only words in context may have a secret label (``None``); their
+        # items take ``label`` below, not ``gold``.
         gold = float(label or 0)
     if options.marks is None:
         return Pair(pair_id, texts["left"], texts["right"], gold, texts.get("subset", ""))
     left = _marked(row, texts["left"], options.marks)
     right = _marked(row, texts["right"], options.marks)
-    # With a scale instead of labels.
-    if not options.labels:
+    if options.scale:
         return RatedContexts(pair_id, left, right, gold)
     split = texts.get("split", stem)
     if split not in _SPLITS:

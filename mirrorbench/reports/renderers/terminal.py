@@ -145,7 +145,7 @@ def _grid(
         width_of_column = None if table.layout == "facts" else widths[i]
         grid.add_column(Text(heads[i]), justify="right", width=width_of_column)
     ranks = table.ranks()
-    # Only a paper's table has lines between its blocks of rows.
+    # Leaderboards have no lines between blocks of rows; tables of papers and facts do.
     starts_of_sections = [] if table.layout == "leaderboard" else table.blocks()
     for i in rows:
         if i in starts_of_sections:

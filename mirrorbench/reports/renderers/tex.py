@@ -334,14 +334,14 @@ def _comment_on_layout(layout: Layout, width: float, n_lines: int) -> str:
         return ""
     if layout.float_name == "table*":
         # The table is set over both columns since it did not fit into one.
-        line = COLUMN_LINE
+        available_width = COLUMN_LINE
         noun = "a column"
     else:
-        line = layout.line
+        available_width = layout.line
         noun = "a line"
     reasons = []
-    if width > line:
-        reasons.append(f"about {width:.0f} pt wide ({noun}: {line:.0f} pt)")
+    if width > available_width:
+        reasons.append(f"about {width:.0f} pt wide ({noun}: {available_width:.0f} pt)")
     if not fits_height(n_lines, usual):
         reasons.append(f"{n_lines} lines high (a page: about {lines_of_page(usual)})")
     ways = []

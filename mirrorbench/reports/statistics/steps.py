@@ -169,7 +169,7 @@ def _scored_rows(table: Table, column: int) -> dict[int, Row]:
 
 
 def _best_pairs(table: Table) -> dict[_Pair, int]:
-    """Pair the best tuned with the best untuned row of each backbone, in each column that has a score of both kinds.
+    """Pair the best tuned with the best untuned row of each backbone and protocol, in each column with scores of both.
 
     Returns:
         For each pair, the number of pairs of a tuned and an untuned row that it was chosen from.
