@@ -487,10 +487,10 @@ class Session:
         """
         from mirrorbench.runs.single_encoder import load_encoder
 
-        encoder, row = load_encoder(
+        loaded = load_encoder(
             as_spec(spec), level, self.plugins, self.folders, self.compute, self.reporter
         )
-        return TextEncoder(encoder, str(row), typed=str(spec))
+        return TextEncoder(loaded.encoder, str(loaded.spec), typed=str(spec), corpus=loaded.corpus)
 
     @checks_keywords()
     def tune(

@@ -2,13 +2,62 @@
 
 from __future__ import annotations
 
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
 import mirrorbench.plugin
+from mirrorbench.core.deprecated_names import DEPRECATED_NAMES
 
 
 def test_every_public_plugin_name_is_importable() -> None:
-    for name in dir(mirrorbench.plugin):
+    for name in mirrorbench.plugin.__all__:
         assert getattr(mirrorbench.plugin, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        mirrorbench.plugin.nothing  # type: ignore[attr-defined]  # noqa: B018
+        mirrorbench.plugin.nothing  # noqa: B018
+
+
+def test_public_names_are_not_deprecated() -> None:
+    assert not DEPRECATED_NAMES.keys() & set(mirrorbench.plugin.__all__)
+
+
+@pytest.mark.parametrize("name", DEPRECATED_NAMES)
+def test_deprecated_plugin_names_forward_with_a_warning(name: str) -> None:
+    replacement = DEPRECATED_NAMES[name].replacement
+    with pytest.warns(DeprecationWarning, match=re.escape(f"use {replacement}")) as warnings:
+        assert getattr(mirrorbench.plugin, name) is not None
+    assert warnings[0].filename == __file__
+
+
+def test_importing_the_interface_imports_no_torch() -> None:
+    script = "import mirrorbench.plugin, sys; print([m for m in sys.modules if m in %r])"
+    heavy = ("torch", "transformers", "scipy", "sklearn", "pandas", "sentence_transformers")
+    printed = subprocess.check_output([sys.executable, "-c", script % (heavy,)], text=True)
+    assert printed == "[]\n"
+
+
+PACKAGES = sorted((Path(mirrorbench.__file__).parents[1] / "plugins").glob("*/"))
+
+
+@pytest.mark.skipif(not PACKAGES, reason="the packages are in a checkout alone")
+@pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
+def test_packages_import_public_names_alone(package: Path) -> None:
+    """Code of a package, and of its tests, is written as that of any other plugin."""
+    public = {"mirrorbench": mirrorbench.__all__, "mirrorbench.plugin": mirrorbench.plugin.__all__}
+    wrong = []
+    for file in sorted(package.rglob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+                wrong += [(file, name) for name in names if name.startswith("mirrorbench.")]
+            elif (
+                isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "mirrorbench"
+            ):
+                names = [alias.name for alias in node.names]
+                allowed = public.get(str(node.module), ())
+                wrong += [(file, node.module, name) for name in names if name not in allowed]
+    assert not wrong

@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.devices import fetched
 from mirrorbench.core.encoder_protocol import Array, TextInput
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer_encoder import TEXTS_PER_CHUNK, TransformerEncoder, one_behind
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import Any
 
 __version__ = "0.1.0"
@@ -39,6 +40,17 @@ def digest(parts: dict[str, Any]) -> str:
         parts, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False
     )
     return checksum(canonical)
+
+
+def folder_name(text: str) -> str:
+    """Return a name that is readable, valid on every file system, and different for different texts."""
+    safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
+    # Changed or cut names could collide, and so could capitals on file systems that ignore case. A hash of the text
+    # makes them different.
+    if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
+        name = safe[-80:].strip("._")
+        return f"{name}-{checksum(text)[:8]}"
+    return safe
 
 
 def checksum(text: str) -> str:

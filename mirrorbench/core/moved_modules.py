@@ -52,10 +52,17 @@ MOVED: dict[str, tuple[str, ...]] = {
     "mirrorbench.reports.papers.targets": ("mirrorbench.papers.targets",),
     "mirrorbench.runs.cache": ("mirrorbench.storage.cache",),
     "mirrorbench.runs.cache_entries": ("mirrorbench.storage.cache_entries",),
-    "mirrorbench.runs.loading": ("mirrorbench.workspace_functions",),
+    "mirrorbench.runs.loading": (
+        "mirrorbench.workspace_functions",
+        "mirrorbench.workspace_classes",
+    ),
     "mirrorbench.runs.recipe": ("mirrorbench.runs.recipe_resolution",),
     "mirrorbench.runs.results": ("mirrorbench.storage.results", "mirrorbench.runs.outcomes"),
-    "mirrorbench.runs.run": ("mirrorbench.workspace_functions", "mirrorbench.runs.corpus_overlap"),
+    "mirrorbench.runs.run": (
+        "mirrorbench.workspace_functions",
+        "mirrorbench.workspace_classes",
+        "mirrorbench.runs.corpus_overlap",
+    ),
     "mirrorbench.training.objective": ("mirrorbench.training.losses",),
 }
 """Current modules with the names of each deprecated path."""

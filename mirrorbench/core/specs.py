@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import quote, unquote
 
 from mirrorbench.core.errors import UsageError
+from mirrorbench.core.identity import folder_name
 from mirrorbench.core.quoting import is_text
 
 Value = bool | int | float | str
@@ -94,6 +95,17 @@ class EncoderSpec:
     def with_method(self, method: str) -> EncoderSpec:
         """Return a copy with another method."""
         return replace(self, method=method)
+
+    def folder_name(self, protocol: str = "paper") -> str:
+        """Return a name for files of this encoder's results, valid on every file system, different for other specs.
+
+        Example:
+            >>> from mirrorbench.plugin import parse_spec
+            >>> parse_spec("bert+mirror:dropout=0.2").folder_name("released")
+            'bert+mirror_dropout=0.2-9c7ba3d0~released'
+        """
+        name = folder_name(str(self))
+        return name if protocol == "paper" else f"{name}~{protocol}"
 
 
 def parse_spec(text: str) -> EncoderSpec:

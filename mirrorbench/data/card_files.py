@@ -294,6 +294,29 @@ def builtin_cards() -> Mapping[str, Card]:
     return MappingProxyType(dict(sorted(cards.items())))
 
 
+def corpus_cards(corpus: str) -> tuple[Card, ...]:
+    """Return the cards of a built-in corpus: one for each part of its name, in the order of the parts.
+
+    Args:
+        corpus: name of a corpus, or names joined by ``+``.
+
+    Returns:
+        The cards; none if a part is not a built-in corpus, such as a file of the user.
+
+    Example:
+        >>> from mirrorbench.plugin import corpus_cards
+        >>> [card.languages for card in corpus_cards("words-en+words-de")]
+        [('en',), ('de',)]
+        >>> corpus_cards("my-texts.txt")
+        ()
+    """
+    cards = builtin_cards()
+    parts = corpus.split("+")
+    if not all(part in cards for part in parts):
+        return ()
+    return tuple(cards[part] for part in parts)
+
+
 @lru_cache(maxsize=1)
 def builtin_suites() -> Mapping[str, tuple[str, ...]]:
     """Return the built-in suites: names of tasks in the order of the table."""

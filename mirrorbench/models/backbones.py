@@ -103,6 +103,11 @@ class Backbone:
         return _PACKAGES.get(self.name)
 
     @property
+    def is_language_model(self) -> bool:
+        """Whether it was trained on raw text alone: not an encoder of texts, which has a readout or a pooling."""
+        return not self.unnamed and self.name not in ("sbert", "sapbert")
+
+    @property
     def unnamed(self) -> Mapping[str, Value]:
         """Part of the readout that a row's label leaves out, since it is the model's default."""
         if self.readout:

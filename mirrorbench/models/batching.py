@@ -1,4 +1,4 @@
-"""Token ids of texts, their division into batches, prefetching of batches, and replaced functions of torch.
+"""Division of texts into batches, prefetching of batches, and replaced functions of torch.
 
 On a CPU, packed rows and batches of texts of one length, of at least ``min_tokens``, make vectors bit for bit
 independent of the other texts: padding and few tokens would change the order of summation.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -24,8 +22,6 @@ from mirrorbench.core.devices import out_of_memory, release_memory
 from mirrorbench.core.errors import DeviceMemoryError
 
 _T = TypeVar("_T")
-
-TokenIds = NDArray[np.int32]
 
 TOKEN_BUDGET = {"cpu": 1024, "cuda": 65_536, "mps": 16_384}
 """Tokens per micro-batch of a tuning, padding included: few enough for a CPU's cache, enough to keep a GPU busy."""
@@ -51,67 +47,6 @@ def min_tokens(config: Any) -> int:
     if not isinstance(feed_forward_width, int):
         return MIN_TOKENS
     return max(MIN_TOKENS, feed_forward_width // 6)
-
-
-@dataclass(frozen=True, slots=True)
-class Ragged:
-    """Rows of integers of different lengths, concatenated in ``values``: about a tenth of the memory of lists.
-
-    ``starts``: start of each row in ``values``, and end of the last one; shape (n + 1,).
-    """
-
-    values: TokenIds
-    starts: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, rows: Sequence[Sequence[int]] | Sequence[NDArray[np.integer[Any]]]) -> Ragged:
-        """Concatenate lists or arrays."""
-        starts = np.zeros(len(rows) + 1, dtype=np.int64)
-        np.cumsum([len(row) for row in rows], out=starts[1:])
-        values = np.fromiter(chain.from_iterable(rows), np.int32, count=int(starts[-1]))
-        return cls(values, starts)
-
-    def __len__(self) -> int:
-        return len(self.starts) - 1
-
-    def __getitem__(self, row: int) -> TokenIds:
-        return self.values[self.starts[row] : self.starts[row + 1]]
-
-    def __iter__(self) -> Iterator[TokenIds]:
-        return (self[row] for row in range(len(self)))
-
-    @property
-    def lengths(self) -> NDArray[np.int64]:
-        """Length of each row."""
-        return np.diff(self.starts)
-
-    def take(self, rows: ArrayLike) -> Ragged:
-        """Return some of the rows, in the order given."""
-        chosen = np.asarray(rows, dtype=np.int64)
-        lengths = self.lengths[chosen]
-        starts = np.concatenate([[0], lengths.cumsum()])
-        # All values of a row lie equally far from their places in the new array.
-        offsets = self.starts[chosen] - starts[:-1]
-        indices = np.arange(starts[-1]) + offsets.repeat(lengths)
-        return Ragged(self.values[indices], starts)
-
-    def weights(self, width: int) -> NDArray[np.float32]:
-        """Return weights that average over each row's k positions, 1 / k at each, shape (n, width)."""
-        lengths = self.lengths
-        rows = np.arange(len(self)).repeat(lengths)
-        matrix = np.zeros((len(self), width), dtype=np.float32)
-        matrix[rows, self.values] = (1 / lengths).repeat(lengths)
-        return matrix
-
-    def padded(self, width: int, fill: int) -> NDArray[np.int64]:
-        """Return a matrix of the rows, padded at the end with ``fill``, shape (n, width)."""
-        matrix = np.full((len(self), width), fill, dtype=np.int64)
-        matrix[self.mask(width)] = self.values
-        return matrix
-
-    def mask(self, width: int) -> NDArray[np.bool_]:
-        """Return true at the values of the rows in ``padded``, false at padding, shape (n, width)."""
-        return np.arange(width) < self.lengths[:, None]
 
 
 class _LongestFirst(NamedTuple):

@@ -266,6 +266,8 @@ class TextEncoder:
     first, and for an encoder that cuts none."""
     typed: str = ""
     """What the user calls it in tables: the text of the spec or path."""
+    corpus: str = ""
+    """Name of the corpus on which ``load`` tuned it, or had tuned it before; empty for any other encoder."""
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"
@@ -282,6 +284,18 @@ class TextEncoder:
             "precision": getattr(self.encoder, "precision", ""),
         }
         return digest(identity)
+
+    @property
+    def n_parameters(self) -> int | None:
+        """Number of parameters of its model; ``None`` if its encoder does not state them."""
+        transformer = getattr(self.encoder, "transformer", None)
+        return None if transformer is None else int(transformer.n_parameters)
+
+    @property
+    def max_length(self) -> int | None:
+        """Most tokens of a text that it reads; ``None`` if its encoder does not state them."""
+        pooling = getattr(self.encoder, "pooling", None)
+        return pooling.max_length if isinstance(pooling, Pooling) else None
 
     def count_cut(
         self, inputs: Sequence[str | TextInput], pooling: Any = None

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from mirrorbench.core.truncation import Truncation
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.long_texts import check_size, count_longer, shorten, token_ids
 from mirrorbench.models.missing_embeddings import MissingEmbeddings
 from mirrorbench.models.pooling import TEXT
 from mirrorbench.models.positions import positions_of_model
+from mirrorbench.models.ragged import Ragged
 
 _PROMPT_NAMES = {"query": ("query",), "document": ("document", "passage", "corpus")}
 """Names of prompts by role; sentence-transformers puts the first one that a model has before texts of the role."""

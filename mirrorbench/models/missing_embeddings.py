@@ -11,7 +11,7 @@ import numpy as np
 
 from mirrorbench.core.errors import ModelUnavailableError, UnreadableTextError, UsageError
 from mirrorbench.core.quoting import shown
-from mirrorbench.models.batching import Ragged
+from mirrorbench.models.ragged import Ragged
 
 _OTHER_TOKENIZER = "Take the tokenizer that belongs to the model, or the model whose embeddings were resized to it."
 

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from mirrorbench.core.devices import capability, moved
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.positions import first_position
+from mirrorbench.models.ragged import Ragged
 
 PACKED = "mirrorbench-packed"
 """Name of this module's attention in transformers' registries."""

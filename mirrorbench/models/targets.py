@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import UsageError
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import TEXT
+from mirrorbench.models.ragged import Ragged
 
 Positions = NDArray[np.int64]
 Spans = tuple[tuple[int, int], ...]

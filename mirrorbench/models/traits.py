@@ -197,7 +197,7 @@ def _texts(transformer: _Transformer) -> tuple[list[int], list[int]]:
 
 def _states(transformer: _Transformer, *rows: list[int], precision: str = "") -> torch.Tensor:
     """Return the last layer's states of rows of token ids, padded, float32 of shape (rows, width, dimensions)."""
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.ragged import Ragged
 
     with autocast(transformer.device, precision or transformer.matrix_precision):
         layers, _ = transformer.padded_states(Ragged.of(rows))
@@ -207,8 +207,8 @@ def _states(transformer: _Transformer, *rows: list[int], precision: str = "") ->
 
 def _packs(transformer: _Transformer, text: list[int], short: list[int]) -> bool:
     """Return whether texts in one row of tokens have the same states as each text alone."""
-    from mirrorbench.models.batching import Ragged
     from mirrorbench.models.packing import PACKED
+    from mirrorbench.models.ragged import Ragged
 
     if transformer.model.config._attn_implementation != PACKED:
         return False
@@ -305,7 +305,7 @@ def _is_typed(transformer: _Transformer, rounding: float) -> bool:
 
 def _is_layered(transformer: _Transformer, text: list[int]) -> bool:
     """Return whether the model returns the states of all layers, and in one shape."""
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.ragged import Ragged
 
     try:
         with autocast(transformer.device, transformer.matrix_precision):

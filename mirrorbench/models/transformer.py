@@ -26,7 +26,7 @@ from mirrorbench.core.errors import (
 from mirrorbench.models import families
 from mirrorbench.models.adapters import adapter_tensors, is_adapted, open_adapter
 from mirrorbench.models.backbones import backbone_folder, tokenizer_folder
-from mirrorbench.models.batching import ENCODING_BUDGET, Ragged, fills_in_range, without_waiting
+from mirrorbench.models.batching import ENCODING_BUDGET, fills_in_range, without_waiting
 from mirrorbench.models.families import text_part, unreadable
 from mirrorbench.models.long_texts import (
     check_size,
@@ -41,7 +41,8 @@ from mirrorbench.models.module_state import restore_state_after_each_pass
 from mirrorbench.models.opening import quiet_transformers, read_config, read_tokenizer
 from mirrorbench.models.packing import PackedRow, enable_packing, reading
 from mirrorbench.models.pooling import MASK, POOLINGS, TEXT, Pooling, PoolingFunction, Tokens, pool
-from mirrorbench.models.positions import positions_of_model
+from mirrorbench.models.positions import first_position, positions_of_model
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.targets import LocatedTargets, Targets, locate_targets, placed_text
 from mirrorbench.models.tokenizer_files import write_tokenizer_class
 from mirrorbench.models.traits import ModelTraits, traits_of
@@ -372,6 +373,11 @@ class Transformer:
         """Most tokens that the model can read, 0 if unknown."""
         return positions_of_model(self.model)
 
+    @property
+    def first_position(self) -> int:
+        """Position of a text's first token: 0, but ``padding_idx + 1`` in RoBERTa's family."""
+        return first_position(lambda key: getattr(self.model.config, key, None))
+
     def _check_length(self, max_length: int) -> None:
         """Raise a ``UsageError`` for a maximum length beyond the positions."""
         if self.positions and max_length > self.positions:
@@ -409,7 +415,7 @@ class Transformer:
             if targets is not None:
                 # Poolings over targets read their weights from the tokens.
                 width = tokens.mask.shape[1]
-                tokens.target = self._moved(targets.take(rows).weights(width))
+                tokens.target = self.moved(targets.take(rows).weights(width))
             rows_of_parts.append(rows)
             pooled_parts.append(
                 [pool(layers, tokens, pooling, self.poolings) for pooling in poolings]
@@ -421,7 +427,7 @@ class Transformer:
         if is_in_order:
             return vectors
         return [
-            vectors_of_pooling.index_select(0, self._moved(order)) for vectors_of_pooling in vectors
+            vectors_of_pooling.index_select(0, self.moved(order)) for vectors_of_pooling in vectors
         ]
 
     def batch_parts(
@@ -451,9 +457,9 @@ class Transformer:
 
     def _packed(self, ids: Ragged, all_layers: bool) -> Iterator[_Part]:
         """Compute a packed row in one pass, and yield its blocks as ``batch_parts`` yields parts."""
-        row = PackedRow.of(ids, self.model.config, self._moved, one_block=self.model.training)
+        row = PackedRow.of(ids, self.model.config, self.moved, one_block=self.model.training)
         with reading(row):
-            states = self._states(
+            states = self.states(
                 all_layers,
                 attention_mask=torch.ones_like(row.tokens),
                 input_ids=row.tokens,
@@ -467,7 +473,7 @@ class Transformer:
             find_ids = partial(block.unpacked, row.tokens[0])
             yield block.rows, layers, Tokens(mask, find_ids, self.tokenizer)
 
-    def _states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
+    def states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
         """Return the states of all layers, or only of the last one, after one pass."""
         # BigBird warns of every short text.
         with quiet_transformers():
@@ -486,17 +492,18 @@ class Transformer:
             self.missing_embeddings.check_padding(self.path, self.tokenizer)
         width = max(pad_to, int(ids.lengths.max()))
         real = ids.mask(width)
-        token_ids = self._moved(ids.padded(width, self.padding))
-        mask = self._moved(real.astype(np.int64))
+        token_ids = self.moved(ids.padded(width, self.padding))
+        mask = self.moved(real.astype(np.int64))
         is_autocast = torch.is_autocast_enabled(self.device.type)
         with (
             without_waiting(real) if on_gpu(self.device) else nullcontext(),
             fills_in_range() if is_autocast else nullcontext(),
         ):
-            states = self._states(all_layers, input_ids=token_ids, attention_mask=mask)
+            states = self.states(all_layers, input_ids=token_ids, attention_mask=mask)
         return states, Tokens(mask, lambda: token_ids, self.tokenizer)
 
-    def _moved(self, array: NDArray[Any]) -> torch.Tensor:
+    def moved(self, array: NDArray[Any]) -> torch.Tensor:
+        """Copy an array to the model's device."""
         return moved(torch.from_numpy(array), self.device)
 
 

@@ -26,9 +26,9 @@ from mirrorbench.core.encoder_protocol import (
 from mirrorbench.core.errors import EncodingError
 from mirrorbench.core.truncation import Truncation, truncation_of
 from mirrorbench.models import batching
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.fingerprints import fingerprint
 from mirrorbench.models.pooling import LostTargets, Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.targets import Targets
 from mirrorbench.models.transformer import Transformer
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.errors import DataFormatError, UsageError, unknown_name
-from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.models.backbones import BACKBONES
 from mirrorbench.reports.comparable import (
@@ -431,7 +430,7 @@ def select(
             f"no results in {where} for the tasks or protocol asked for",
             f"There are results on: {tasks}",
         )
-    outdated = [result for result in results if result.computation != COMPUTATION]
+    outdated = [result for result in results if not result.is_current]
     results, notes = newest(results, _command_to_run_again(outdated, folders))
 
     # Choose the encoders, and take the chosen metric of each task as its main one.

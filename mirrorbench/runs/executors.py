@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import platform
 import signal
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,6 +54,7 @@ class Job:
         folders: those of the run.
         compute: the device of this process.
         systems: the encoder systems that this process has opened.
+        retries: how often a group is tried again after its worker died, before its cells fail.
     """
 
     groups: tuple[CellGroup, ...]
@@ -64,6 +66,7 @@ class Job:
     folders: Folders
     compute: Compute
     systems: OpenedSystems = field(default_factory=OpenedSystems)
+    retries: int = RETRIES
 
     def known(self, **defaults: Value) -> dict[str, Value]:
         """Return the options, with defaults for those not given.
@@ -189,6 +192,11 @@ class GroupOutcome:
     notes: tuple[str, ...] = ()
 
 
+# Random numbers, the number of threads and loaded models belong to the process: groups of several threads wait for
+# each other, or a tuned model would depend on what is computed beside it.
+_ONE_GROUP = threading.Lock()
+
+
 def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
     """Compute one of a job's groups in a worker of any executor; wait if another process is computing it.
 
@@ -198,12 +206,13 @@ def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
         DeviceError: this process can no longer use its GPU. It must end, and another process try the group again.
     """
     notes: list[str] = []
-    runner = runner_of(context, notes.append)
-    try:
-        _check_half_precision(runner.compute_settings, cells)
-    except UsageError as error:
-        return GroupOutcome(tuple(failed(cells, error)))
-    return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
+    with _ONE_GROUP:
+        runner = runner_of(context, notes.append)
+        try:
+            _check_half_precision(runner.compute_settings, cells)
+        except UsageError as error:
+            return GroupOutcome(tuple(failed(cells, error)))
+        return GroupOutcome(tuple(runner.compute([cells])), tuple(notes))
 
 
 def _check_half_precision(compute: Compute, cells: CellGroup) -> None:

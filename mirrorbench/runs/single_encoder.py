@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.plugins import Plugins
@@ -15,6 +17,17 @@ from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.requests import Purpose, Request
 
 
+@dataclass(frozen=True)
+class LoadedEncoder:
+    """An encoder in memory, and what it was loaded by."""
+
+    encoder: Encoder
+    spec: EncoderSpec
+    """The spec of its row in a table, with the method that a bare backbone was read by."""
+    corpus: str
+    """Name of the corpus that it was tuned on in loading it, or before; empty if loading tunes nothing."""
+
+
 def load_encoder(
     spec: EncoderSpec,
     level: str,
@@ -22,8 +35,8 @@ def load_encoder(
     folders: Folders,
     compute: Compute,
     reporter: Reporter,
-) -> tuple[Encoder, EncoderSpec]:
-    """Load an encoder; return it and the spec that it was loaded by.
+) -> LoadedEncoder:
+    """Load an encoder.
 
     A tuned encoder comes from the cache, or is tuned with seed 0. A bare backbone is read by mean pooling, or at level
     ``wic`` at the target word; a directory of ``mirrorbench tune`` is read as its files say.
@@ -51,4 +64,4 @@ def load_encoder(
     if not is_tuned_now:  # otherwise the tuning has reported these notes
         for note in getattr(encoder, "notes", ()):
             reporter.note(f"{spec}: {note}")
-    return encoder, spec
+    return LoadedEncoder(encoder, spec, model.corpus.name if model.corpus else "")

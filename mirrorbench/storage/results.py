@@ -1,4 +1,4 @@
-"""Results on disk: ``<root>/<encoder-slug>/<task>/seed-<n>.json``, with per-item predictions beside each.
+"""Results on disk: ``<root>/<encoder>/<task>/seed-<n>.json``, with per-item predictions beside each.
 
 Answers to a test set with secret labels are stored there too, as ``seed-<n>.submission.txt``. A result holds the
 checksums of the files beside it, which belong to this result alone, and the version of its computation.
@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.errors import DataFormatError, StorageError, UsageError
-from mirrorbench.core.identity import COMPUTATION, checksum
+from mirrorbench.core.identity import COMPUTATION, checksum, folder_name
 from mirrorbench.core.specs import EncoderSpec, parse_spec
 from mirrorbench.storage.files import temporary_prefix, writing
 from mirrorbench.storage.leases import Leases
@@ -178,6 +178,11 @@ class Result:
         return self.cell.get("computation")
 
     @property
+    def is_current(self) -> bool:
+        """Whether this version of mirrorbench would compute the same numbers."""
+        return self.computation == COMPUTATION
+
+    @property
     def by_kept_model(self) -> bool:
         """Whether the tuned model came from the cache instead of being tuned for this result."""
         return bool(self.cost.get("tuning", {}).get("from_cache"))
@@ -215,23 +220,6 @@ def folders_of_smoke_runs(root: Path) -> list[Path]:
     return [path for path in sorted(root.glob("limit-*")) if _FOLDERS_APART.fullmatch(path.name)]
 
 
-def slug(spec: EncoderSpec, protocol: str = "paper") -> str:
-    """Return the directory name of a spec."""
-    name = _directory_name(str(spec))
-    return name if protocol == "paper" else f"{name}~{protocol}"
-
-
-def _directory_name(text: str) -> str:
-    """Return a name that is readable, valid on every file system, and different for different texts."""
-    safe = re.sub(r"[^A-Za-z0-9._+=,-]", "_", text)
-    # Changed or cut names could collide, and so could capitals on file systems that ignore case. A hash of the text
-    # makes them different.
-    if safe != text.lower() or len(safe) > 100 or safe.strip(".") != safe:
-        name = safe[-80:].strip("._")
-        return f"{name}-{_sha256(text.encode())[:8]}"
-    return safe
-
-
 class ResultStore:
     """A folder of results, created at the first write."""
 
@@ -258,8 +246,8 @@ class ResultStore:
         """Return the path of the cell's result, stored or not."""
         return (
             limited(self.root, cell.limit)
-            / slug(cell.spec, cell.protocol)
-            / _directory_name(cell.task)
+            / cell.spec.folder_name(cell.protocol)
+            / folder_name(cell.task)
             / f"seed-{cell.seed}.json"
         )
 

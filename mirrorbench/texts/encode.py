@@ -105,7 +105,8 @@ def encode_texts(
     def open_encoder() -> Encoder:
         # Words in context have a recipe of their own, in place of one for a level.
         level_of_recipe = "wic" if in_context else level or "sentence"
-        encoder, _ = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
+        loaded = load_encoder(spec, level_of_recipe, plugins, folders, compute, reporter)
+        encoder = loaded.encoder
         reporter.stage("encoding", str(source), 0, "texts")  # 0: their number is unknown
         return encoder
 

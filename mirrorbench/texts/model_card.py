@@ -13,6 +13,7 @@ from mirrorbench.models.backbones import BACKBONES, EMBEDDED
 from mirrorbench.models.pooling import Pooling, parse_layers, prefix
 from mirrorbench.models.transformations import split_post
 from mirrorbench.texts.export import base_reference, kept_length
+from mirrorbench.texts.model_description import licence_of
 from mirrorbench.training.held_out import MEASURES
 from mirrorbench.training.recipes import Recipe
 
@@ -167,21 +168,3 @@ def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
         license=licence_of(name, backbone),
     )
     return str(data.to_yaml()).strip()
-
-
-def licence_of(name: str, backbone: Path | None) -> str | None:
-    """Return the licence of a backbone, by its short name or else from the card in its folder; ``None`` if unknown."""
-    from huggingface_hub import ModelCard
-
-    if name in BACKBONES and BACKBONES[name].licence:
-        return BACKBONES[name].licence
-    if backbone is None:
-        return None
-    card = backbone / "README.md"
-    if not card.is_file():
-        return None
-    try:
-        licence = ModelCard.load(card, ignore_metadata_errors=True).data.license
-    except (ValueError, OSError):
-        return None
-    return str(licence) if licence else None

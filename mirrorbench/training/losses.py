@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.ragged import Ragged
     from mirrorbench.models.transformer import Transformer
     from mirrorbench.training.recipes import Recipe
 
@@ -150,7 +150,7 @@ class Objective:
             return reader.forward(ids.take(rows), [self.pooling], self.pad_to, located)[0]
 
         with torch.no_grad():
-            return torch.cat([vectors(rows) for rows in portions(ids, most)])
+            return torch.cat([vectors(rows) for rows in ids.portions(most)])
 
     def optimizer(self) -> torch.optim.Optimizer:
         """Return AdamW for ``weights`` with the recipe's learning rate and weight decay.
@@ -226,25 +226,6 @@ class Objective:
         """Switch all modules that learn to training mode."""
         for module in self._learning_modules():
             module.train()
-
-
-def portions(ids: Ragged, most: int) -> list[NDArray[np.int64]]:
-    """Divide texts, in their order, into portions of about ``most`` tokens, padding included.
-
-    Returns:
-        The indices of the texts of each portion.
-
-    Example:
-        >>> from mirrorbench.models.batching import Ragged
-        >>> from mirrorbench.training.losses import portions
-        >>> texts = Ragged.of([[1, 5, 2], [1, 2], [1, 6, 2], [1, 2]])
-        >>> [rows.tolist() for rows in portions(texts, 6)]
-        [[0, 1], [2, 3]]
-    """
-    n = len(ids)
-    padded_tokens = n * int(ids.lengths.max())
-    n_portions = -(-padded_tokens // max(1, most))
-    return np.array_split(np.arange(n), min(n, n_portions))
 
 
 class FunctionObjective(Objective):

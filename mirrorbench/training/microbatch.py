@@ -24,10 +24,10 @@ from mirrorbench.core.errors import PluginError, TuningError
 from mirrorbench.models.batching import (
     PASS_COST,
     TOKEN_BUDGET,
-    Ragged,
     even_batches,
     similar_length_batches,
 )
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.augmentations import (
     Augmentation,

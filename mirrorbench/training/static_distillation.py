@@ -193,7 +193,7 @@ def _principal_components(vectors: Array, n_components: int) -> Array:
 
 def _single_tokens(transformer: Transformer, token_ids: list[int]) -> Any:
     """Return the ids of texts of one token each, between the special tokens of a text."""
-    from mirrorbench.models.batching import Ragged
+    from mirrorbench.models.ragged import Ragged
 
     with_special = transformer.tokenizer("a", add_special_tokens=True)["input_ids"]
     without_special = transformer.tokenizer("a", add_special_tokens=False)["input_ids"]
@@ -267,7 +267,7 @@ class StaticVectors:
         return vectors
 
     def _token_ids(self, inputs: Sequence[TextInput]) -> list[list[int]]:
-        from mirrorbench.models.batching import Ragged
+        from mirrorbench.models.ragged import Ragged
 
         for item in inputs:
             check_size(item.text, "all its tokens are averaged")

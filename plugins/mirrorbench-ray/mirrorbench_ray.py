@@ -13,20 +13,24 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mirrorbench import hookimpl
-from mirrorbench.core.devices import worker_device
-from mirrorbench.core.errors import DeviceError, MirrorbenchError, UsageError
-from mirrorbench.runs.cells import CellGroup
-from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute
-from mirrorbench.runs.outcomes import CellOutcome, failed
-
-if TYPE_CHECKING:
-    from mirrorbench.core.hooks import Register
-    from mirrorbench.core.specs import Value
-    from mirrorbench.runs.worker_context import WorkerContext
-
+from mirrorbench.plugin import (
+    CellGroup,
+    CellOutcome,
+    DeviceError,
+    GroupOutcome,
+    Job,
+    MirrorbenchError,
+    Register,
+    UsageError,
+    Value,
+    WorkerContext,
+    compute,
+    failed,
+    hookimpl,
+    worker_device,
+)
 
 START_TRIES = 3
 """Maximum number of tries to start a cluster on this machine."""
@@ -87,7 +91,7 @@ def execute(job: Job) -> Iterator[CellOutcome]:
             )
         # The process of a task sees its own GPUs only, as cuda:0 and so on.
         task = ray.remote(compute_or_leave).options(
-            num_cpus=cpus, num_gpus=gpus, max_retries=RETRIES, retry_exceptions=False
+            num_cpus=cpus, num_gpus=gpus, max_retries=job.retries, retry_exceptions=False
         )
         yield from _results(job, task, workers)
     finally:
@@ -174,7 +178,7 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
                 try:
                     answer = ray.get(reference)
                 except ray.exceptions.RayError as error:
-                    yield from failed(cells, _final_error(error))
+                    yield from failed(cells, _final_error(error, job.retries))
                 else:
                     for note in answer.notes:
                         job.reporter.note(note)
@@ -184,11 +188,11 @@ def _results(job: Job, task: Any, workers: int) -> Iterator[CellOutcome]:
             ray.cancel(reference, force=True)
 
 
-def _final_error(error: Exception) -> RayError:
+def _final_error(error: Exception, retries: int) -> RayError:
     """Return the error for a group of cells after the last try of Ray."""
     lines = str(error).strip().splitlines()
     return RayError(
-        f"Ray gave up after {RETRIES + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}",
+        f"Ray gave up after {retries + 1} tries: {type(error).__name__}: {lines[0] if lines else ''}",
         "What its workers printed is in Ray's logs, on this machine in /tmp/ray/session_latest/logs.",
     )
 

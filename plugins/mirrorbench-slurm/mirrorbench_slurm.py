@@ -16,19 +16,24 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from mirrorbench import hookimpl
-from mirrorbench.core.devices import worker_device
-from mirrorbench.core.errors import MirrorbenchError, UsageError
-from mirrorbench.runs.cells import CellGroup
-from mirrorbench.runs.executors import RETRIES, GroupOutcome, Job, compute, interrupts_blocked
-from mirrorbench.runs.outcomes import CellOutcome, failed
-
-if TYPE_CHECKING:
-    from mirrorbench.core.hooks import Register
-    from mirrorbench.core.specs import Value
-    from mirrorbench.runs.worker_context import WorkerContext
+from mirrorbench.plugin import (
+    CellGroup,
+    CellOutcome,
+    GroupOutcome,
+    Job,
+    MirrorbenchError,
+    Register,
+    UsageError,
+    Value,
+    WorkerContext,
+    compute,
+    failed,
+    hookimpl,
+    interrupts_blocked,
+    worker_device,
+)
 
 POLL_SECONDS = {"slurm": 10.0, "local": 0.2, "debug": 0.0}
 """Seconds between two checks of the jobs, by cluster; submitit asks Slurm once for all of them."""
@@ -197,7 +202,7 @@ class _Array:
         except (UncompletedJobError, FailedJobError, OSError) as error:
             part.losses += 1
             reason = _reason(error)
-            if part.losses <= RETRIES:
+            if part.losses <= self.job.retries:
                 self.job.reporter.note(
                     f"job {part.slurm_job.job_id} was lost ({reason[:200]}); it is submitted again"
                 )

@@ -155,3 +155,27 @@ def test_arbitrary_text_parses_or_raises_usage_error(text: str) -> None:
 def test_oversized_or_undecodable_specs_are_rejected(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
         parse_spec(text)
+
+
+specs = st.builds(
+    EncoderSpec,
+    st.text("abAB./~: +@%=é_-", min_size=1, max_size=150),
+    method=st.sampled_from(["", "mirror", "base"]),
+    params=st.lists(st.tuples(st.just("corpus"), st.text("aA/.,~", min_size=1)), max_size=1).map(
+        tuple
+    ),
+)
+protocols = st.sampled_from(["paper", "released"])
+
+
+@settings(max_examples=25)
+@given(specs, specs, protocols, protocols)
+def test_folder_names_are_safe_and_unique(
+    one: EncoderSpec, other: EncoderSpec, first: str, second: str
+) -> None:
+    name = one.folder_name(first)
+    assert name.strip(". ") == name != ""
+    assert len(name) <= 120
+    assert not set(name) & set('/\\:*?"<>| \n')
+    same = (one, first) == (other, second)
+    assert (name.lower() == other.folder_name(second).lower()) == same

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.core.specs import parse_spec
 from mirrorbench.reports.comparable import Stored
-from mirrorbench.storage.results import Result, slug
+from mirrorbench.storage.results import Result
 from mirrorbench.tasks.metrics import spearman
 
 Floats = NDArray[np.float64]
@@ -81,7 +81,7 @@ def write(folder: Path, *results: Result) -> Path:
 def path_of(folder: Path, result: Result) -> Path:
     return (
         folder
-        / slug(parse_spec(result.spec), result.protocol)
+        / parse_spec(result.spec).folder_name(result.protocol)
         / result.task
         / f"seed-{result.seed}.json"
     )

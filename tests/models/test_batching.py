@@ -1,4 +1,4 @@
-"""Rows and batches hold each text once, and batches are made ahead."""
+"""Batches hold each text once, and are made ahead."""
 
 from __future__ import annotations
 
@@ -7,40 +7,12 @@ from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from mirrorbench.models import batching
-from mirrorbench.models.batching import Ragged, even_batches, similar_length_batches
-
-
-@given(
-    st.lists(st.lists(st.integers(0, 2**31 - 1), max_size=6), max_size=8),
-    st.integers(0, 3),
-    st.data(),
-)
-def test_ragged_arrays_equal_nested_lists(
-    rows: list[list[int]], extra: int, data: st.DataObject
-) -> None:
-    ragged = Ragged.of(rows)
-    assert [row.tolist() for row in ragged] == rows
-    assert ragged.lengths.tolist() == [len(row) for row in rows]
-    assert (len(ragged), ragged.values.dtype) == (len(rows), np.int32)
-    indices = []
-    if rows:
-        indices = data.draw(st.lists(st.integers(0, len(rows) - 1), max_size=10))
-    assert [row.tolist() for row in ragged.take(indices)] == [rows[i] for i in indices]
-    width = max(map(len, rows), default=0) + extra
-    padded = []
-    mask = []
-    for row in rows:
-        n_padding = width - len(row)
-        padded.append(row + [-1] * n_padding)
-        mask.append([True] * len(row) + [False] * n_padding)
-    assert ragged.padded(width, -1).tolist() == padded
-    assert ragged.mask(width).tolist() == mask
+from mirrorbench.models.batching import even_batches, similar_length_batches
 
 
 @given(

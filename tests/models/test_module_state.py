@@ -18,11 +18,11 @@ from helpers.suite_marks import few
 from transformers import AutoModel
 
 import mirrorbench
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.models.gradient_checkpointing import checkpointed
 from mirrorbench.models.module_state import ModuleState, restore_state_after_each_pass
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")

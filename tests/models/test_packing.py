@@ -21,10 +21,10 @@ from transformers.masking_utils import (
 
 from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.models import packing
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.families import set_dropout_rates
 from mirrorbench.models.packing import NotPackableError, PackedRow, RowMask
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer, load_transformer
 
 CPU = torch.device("cpu")

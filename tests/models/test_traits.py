@@ -14,8 +14,8 @@ from helpers.suite_marks import few
 
 from mirrorbench.core.devices import autocast
 from mirrorbench.core.errors import ModelUnavailableError
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.traits import HALVES, ModelTraits, traits_of
 from mirrorbench.models.transformer import Transformer, load_transformer
 from mirrorbench.models.transformer_encoder import TransformerEncoder

@@ -13,12 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from mirrorbench.core.errors import DataFormatError, StorageError
 from mirrorbench.core.identity import COMPUTATION
-from mirrorbench.core.specs import EncoderSpec, parse_spec
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.store import DataStore
 from mirrorbench.runs.cells import Cell, ModelRef
 from mirrorbench.runs.outcomes import predictions_of
@@ -28,7 +26,6 @@ from mirrorbench.storage.results import (
     read_predictions,
     read_result,
     read_results,
-    slug,
 )
 from mirrorbench.tasks import Scores
 
@@ -202,29 +199,6 @@ def test_a_full_disk_leaves_no_half_result(
         write(store, cell(), result(cell(), 0.2), SCORES)
     assert set(names(store)) <= {*left, "seed-0.npz"}
     assert store.find(cell()) == (result(cell(), 0.1) if before else None)
-
-
-specs = st.builds(
-    EncoderSpec,
-    st.text("abAB./~: +@%=é_-", min_size=1, max_size=150),
-    method=st.sampled_from(["", "mirror", "base"]),
-    params=st.lists(st.tuples(st.just("corpus"), st.text("aA/.,~", min_size=1)), max_size=1).map(
-        tuple
-    ),
-)
-
-
-@settings(max_examples=25)
-@given(specs, specs, st.sampled_from(["paper", "released"]), st.sampled_from(["paper", "released"]))
-def test_slugs_are_safe_and_unique(
-    one: EncoderSpec, other: EncoderSpec, first: str, second: str
-) -> None:
-    name = slug(one, first)
-    assert name.strip(". ") == name != ""
-    assert len(name) <= 120
-    assert not set(name) & set('/\\:*?"<>| \n')
-    same = (one, first) == (other, second)
-    assert (name.lower() == slug(other, second).lower()) == same
 
 
 def test_tilde_expands_to_the_home_folder() -> None:

@@ -9,8 +9,8 @@ from helpers.random_models import ARCHITECTURES, Models
 from helpers.suite_marks import few
 
 from mirrorbench.core.errors import TuningError
-from mirrorbench.models.batching import Ragged
 from mirrorbench.models.pooling import Pooling
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training.drophead import Drophead, drop_heads
 

@@ -23,7 +23,7 @@ from helpers.random_models import Models
 from helpers.suite_marks import few
 
 from mirrorbench.core.devices import cpu_threads
-from mirrorbench.models.batching import Ragged
+from mirrorbench.models.ragged import Ragged
 from mirrorbench.models.transformer import Transformer
 from mirrorbench.training import microbatch as parts
 from mirrorbench.training.loop import tune_backbone

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from mirrorbench import hookimpl
-from mirrorbench.core.hooks import Register
-from mirrorbench.training.methods import Method
+from mirrorbench.plugin import Method, Register, hookimpl
 from mirrorbench_methods import ct, diffcse, esimcse, promptbert, simcse, tsdae
 
 _LEVELS = {"wic": "sentence"}

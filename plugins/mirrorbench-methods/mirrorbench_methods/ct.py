@@ -15,18 +15,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.devices import moved
-from mirrorbench.core.errors import TuningError
-from mirrorbench.training.losses import Objective
-from mirrorbench.training.methods import PairMaker, Pairs
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import (
+    Objective,
+    PairMaker,
+    Pairs,
+    Recipe,
+    TokenizedPairs,
+    TuningError,
+    moved,
+)
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.losses import TokenizedPairs
+    from mirrorbench.plugin import Transformer
+
 
 LOSS = "contrastive-tension"
 DIFFERENT = 7

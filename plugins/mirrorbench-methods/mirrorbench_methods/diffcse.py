@@ -10,17 +10,22 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.devices import moved
-from mirrorbench.core.errors import TuningError
-from mirrorbench.training.losses import Objective
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import (
+    Objective,
+    Recipe,
+    TokenizedPairs,
+    TuningError,
+    in_batch,
+    moved,
+    read_weights,
+)
 from mirrorbench_methods.tokens import sum_over_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.losses import TokenizedPairs
+    from mirrorbench.plugin import Transformer
+
 
 MASKED = 0.3
 """Share of masked tokens (released script)."""
@@ -81,8 +86,6 @@ class Difference(Objective):
         """Add the mean over the first views and ``WEIGHT`` times the mean over the tokens of both views."""
         import torch
 
-        from mirrorbench.training.losses import in_batch
-
         _, projection, _ = self.modules
         vectors = projection(torch.cat([left, right]))
         first, second = vectors.chunk(2)
@@ -141,8 +144,6 @@ def language_model(transformer: Transformer) -> Any:
     Raises:
         TuningError: it has no such head, or the discriminator could not read vectors in place of its embeddings.
     """
-    from mirrorbench.models.opening import read_weights
-
     config = transformer.model.config
     # The discriminator, a copy of the tuned model, gets a vector in place of an embedding, so both need the same size.
     has_embeddings = hasattr(transformer.model, "embeddings")

@@ -12,18 +12,22 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.devices import moved
-from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.losses import Objective
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import (
+    AugmentationContext,
+    Objective,
+    Recipe,
+    TokenizedPairs,
+    in_batch,
+    moved,
+)
 from mirrorbench_methods import simcse
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.losses import TokenizedPairs
+    from mirrorbench.plugin import Transformer
+
 
 QUEUE = 2.5
 """Number of vectors in the queue, in batches (released log: 160 for batches of 64)."""
@@ -84,8 +88,6 @@ class MomentumContrast(Objective):
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Average the cross-entropy over the first views."""
         import torch
-
-        from mirrorbench.training.losses import in_batch
 
         self.first_views = self.read(self.slow, *batch.view(0), most)
         candidates = torch.cat([right, *self.queue])

@@ -11,19 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mirrorbench.core.devices import moved
-from mirrorbench.core.errors import TuningError, UsageError
-from mirrorbench.models.positions import first_position
-from mirrorbench.training.losses import Objective
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import (
+    Objective,
+    Ragged,
+    Recipe,
+    TokenizedPairs,
+    Tokens,
+    TuningError,
+    UsageError,
+    in_batch,
+    moved,
+    pool,
+)
 from mirrorbench_methods import simcse
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.pooling import Tokens
-    from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.losses import TokenizedPairs
+    from mirrorbench.plugin import Transformer
+
 
 BERT = ('This sentence of "{text}" means{mask}.', 'This sentence : "{text}" means{mask}.')
 ROBERTA = ("This sentence : '{text} ' means{mask}.", "The sentence : '{text} ' means{mask}.")
@@ -91,8 +97,6 @@ class Templates(Objective):
 
     def loss(self, left: Tensor, right: Tensor, batch: TokenizedPairs, most: int) -> Tensor:
         """Average the cross-entropy over the first views."""
-        from mirrorbench.training.losses import in_batch
-
         head = self.modules[0]
         labels = moved(batch.labels, left.device)
         return in_batch(head(left), head(right), self.recipe.temperature, labels)
@@ -113,9 +117,7 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
 
     import torch
 
-    from mirrorbench.models.batching import Ragged
-    from mirrorbench.models.pooling import Tokens, pool
-    from mirrorbench.models.transformer import Transformer
+    from mirrorbench.plugin import Transformer
 
     if "position_ids" not in inspect.signature(transformer.model.forward).parameters:
         problem = f"promptbert sets positions of tokens, but {transformer.model.config.model_type} models take none"
@@ -148,11 +150,10 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
             template_ids = np.concatenate([template_before, template_after])
             offsets = np.arange(len(template_ids))
             is_after_text = offsets >= len(template_before)
-            start = first_position(lambda key: getattr(self.model.config, key, None))
-            positions = start + offsets + lengths[:, None] * is_after_text
-            tokens = self._moved(np.tile(template_ids, (len(lengths), 1)))
-            states = self._states(
-                all_layers=True, input_ids=tokens, position_ids=self._moved(positions)
+            positions = self.first_position + offsets + lengths[:, None] * is_after_text
+            tokens = self.moved(np.tile(template_ids, (len(lengths), 1)))
+            states = self.states(
+                all_layers=True, input_ids=tokens, position_ids=self.moved(positions)
             )
             template_tokens = Tokens(
                 mask=torch.ones_like(tokens), find_ids=lambda: tokens, tokenizer=self.tokenizer
@@ -164,7 +165,7 @@ def denoising(transformer: Transformer, given: str, template: str) -> Any:
             for vectors_of_pooling, pooling in zip(vectors, poolings, strict=True):
                 # The vectors of the template alone, one for each length.
                 noise = pool(states, template_tokens, pooling, self.poolings)
-                denoised.append(vectors_of_pooling - noise[self._moved(index_of_length)])
+                denoised.append(vectors_of_pooling - noise[self.moved(index_of_length)])
             return denoised
 
     values = {field.name: getattr(transformer, field.name) for field in fields(Transformer)}

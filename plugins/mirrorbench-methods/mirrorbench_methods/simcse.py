@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from mirrorbench.core.errors import TuningError
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import Recipe, TuningError
 
 ROBERTAS = ("roberta", "xlm-roberta", "camembert")
 

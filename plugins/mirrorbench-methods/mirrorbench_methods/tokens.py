@@ -6,13 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mirrorbench.core.devices import moved
-from mirrorbench.training.losses import portions
+from mirrorbench.plugin import Ragged, moved
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.batching import Ragged
 
 TokenLoss = Callable[["Tensor", "Tensor", "Tensor"], "Tensor"]
 """``(vectors, tokens, real) -> summed loss`` of n texts: padded ids, shape (n, width), and true at real tokens."""
@@ -29,7 +27,7 @@ def sum_over_tokens(
     import torch
     from torch.utils.checkpoint import checkpoint
 
-    parts = portions(ids, most // 8)
+    parts = ids.portions(most // 8)
     compute = function
     if len(parts) > 1:
         # Forget the activations of a portion, and compute them again for its gradients.

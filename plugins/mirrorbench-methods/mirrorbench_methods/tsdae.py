@@ -9,17 +9,20 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.errors import TuningError
-from mirrorbench.training.augmentations import AugmentationContext
-from mirrorbench.training.losses import Objective
-from mirrorbench.training.recipes import Recipe
+from mirrorbench.plugin import (
+    AugmentationContext,
+    Objective,
+    Recipe,
+    TokenizedPairs,
+    TuningError,
+    read_weights,
+)
 from mirrorbench_methods.tokens import sum_over_tokens
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from mirrorbench.models.transformer import Transformer
-    from mirrorbench.training.losses import TokenizedPairs
+    from mirrorbench.plugin import Transformer
 
 
 def preset(level: str, architecture: str, protocol: str) -> Recipe:
@@ -86,8 +89,6 @@ def tied_decoder(transformer: Transformer) -> Any:
     Raises:
         TuningError: transformers has no decoder with cross-attention for this architecture.
     """
-    from mirrorbench.models.opening import read_weights
-
     config = copy.deepcopy(transformer.model.config)
     config.is_decoder = True
     config.add_cross_attention = True

@@ -7,8 +7,7 @@ converts one of your own). Encoders: ``mirrorbench_mteb.model.MirrorbenchModel``
 
 from __future__ import annotations
 
-from mirrorbench import hookimpl
-from mirrorbench.core.hooks import Register
+from mirrorbench.plugin import Register, hookimpl
 from mirrorbench_mteb.tasks import from_mteb
 
 __all__ = ["from_mteb"]

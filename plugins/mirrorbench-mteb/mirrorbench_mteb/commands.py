@@ -7,8 +7,15 @@ from typing import Annotated, Any
 
 import typer
 
-from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles
-from mirrorbench.core.specs import split_names
+from mirrorbench.plugin import (
+    DataDir,
+    Device,
+    Offline,
+    PluginFiles,
+    UsageError,
+    read_results,
+    split_names,
+)
 
 app = typer.Typer(
     name="mteb",
@@ -78,8 +85,6 @@ def export_results(
 
     `mirrorbench mteb export results -o mteb`; then, in Python, `mteb.ResultCache("mteb").load_results()`
     """
-    from mirrorbench.core.errors import UsageError
-    from mirrorbench.storage.results import read_results
     from mirrorbench_mteb.export import export
 
     folders = results or [Path("results")]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from mirrorbench.core.errors import DataUnavailableError
+from mirrorbench.plugin import DataUnavailableError
 from mirrorbench_mteb.model import MirrorbenchModel
 from mirrorbench_mteb.tasks import load_data
 

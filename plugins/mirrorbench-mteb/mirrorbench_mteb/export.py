@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Iterable, Mapping
 from contextlib import contextmanager
@@ -10,8 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mirrorbench.core.identity import COMPUTATION, digest
-from mirrorbench.storage.results import Result
+from mirrorbench.plugin import Result
 from mirrorbench_mteb.catalogue import Entry, catalogue
 from mirrorbench_mteb.tasks import get_task
 
@@ -65,7 +66,7 @@ def export(results: Iterable[Result], folder: Path) -> Exported:
     Subsets of one task share a file, as in MTEB. Existing files are replaced.
 
     Args:
-        results: results from ``mirrorbench.storage.results.read_results``.
+        results: results from ``mirrorbench.plugin.read_results``.
         folder: the folder of ``results/``.
     """
     from mteb.cache import ResultCache
@@ -132,8 +133,9 @@ def _misfit(entry: Entry | None, result: Result) -> str:
         return "MTEB has no such task"
     if result.limit:
         return f"it is from a smoke run on the first {result.limit} items"
-    if result.computation != COMPUTATION:
-        return f"it is from computation {result.computation or 'unknown'}, not the current {COMPUTATION}: run it again"
+    if not result.is_current:
+        computation = result.computation or "unknown"
+        return f"it is from computation {computation}, which is not the current one: run it again"
     if any(result.metrics.get(metric) is None for metric in SCORES[entry.type].values()):
         return "its score is undefined"
     expected = _samples(entry)
@@ -190,7 +192,8 @@ def _revision(results: list[Result]) -> str:
     revisions = set(files.values())
     if all(name.startswith("hf:") for name in files) and len(revisions) == 1:
         return revisions.pop()
-    return f"original-files-{digest(files)[:12]}"
+    canonical = json.dumps(files, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return f"original-files-{hashlib.sha256(canonical.encode()).hexdigest()[:12]}"
 
 
 @contextmanager

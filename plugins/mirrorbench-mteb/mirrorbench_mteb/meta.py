@@ -8,27 +8,25 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from mteb.models import SentenceTransformerEncoderWrapper
 from mteb.models.model_meta import FRAMEWORKS, ModelMeta, ScoringFunction
 from mteb.types import Licenses
 
-from mirrorbench.core.errors import MirrorbenchError
-from mirrorbench.core.specs import EncoderSpec, parse_spec
-from mirrorbench.data.card_files import builtin_cards
-from mirrorbench.models import backbones
-from mirrorbench.models.sbert import sbert_directory
-from mirrorbench.storage.results import slug
-from mirrorbench.texts.model_card import licence_of
-
-if TYPE_CHECKING:
-    from mirrorbench.data.cards import Card
+from mirrorbench.plugin import (
+    Card,
+    EncoderSpec,
+    ModelDescription,
+    corpus_cards,
+    describe_model,
+    parse_spec,
+)
 
 ORGANISATION = "mirrorbench"
 PAPERS = {
@@ -97,19 +95,13 @@ class Facts:
 class _Origin:
     """The models and data behind an encoder, as far as they are known."""
 
-    method: str
-    """Method of the encoder; empty for an encoder system."""
+    model: ModelDescription
+    """The model behind the encoder."""
     corpus: str
     """Name of the tuning corpus; empty for untuned encoders."""
-    backbone: str
-    """Short name or hub id of the backbone; empty for a directory."""
-    hub_id: str
-    """Hub id of the backbone; empty if it is not on the hub."""
     loadable_id: str
     """The hub id by which MTEB loads the same encoder; empty if it cannot load it."""
-    folder: Path | None
-    """The files of the backbone, if they are on this machine."""
-    cards: list[Card]
+    cards: tuple[Card, ...]
     """Cards of the parts of the corpus; empty if one of them has no card."""
     entry: ModelMeta | None
     """MTEB's own description of the backbone."""
@@ -129,8 +121,9 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
     """
     spec = parse_spec(name)
     origin = _origin(spec, facts)
+    model = origin.model
 
-    parameters = facts.parameters or _parameters(origin.folder)
+    parameters = facts.parameters or _parameters(model.folder)
     memory_in_mb = None
     if parameters:
         memory_in_mb = round(parameters * 4 / 2**20)  # MTEB's own formula: float32
@@ -149,56 +142,48 @@ def model_meta(name: str, revision: str, facts: Facts, protocol: str = "paper") 
     if origin.cards:
         training_data = origin.cards[0].homepage
     paper = ""
-    if origin.corpus and origin.method in PAPERS:
-        paper, cited_by = PAPERS[origin.method]
-        citation = builtin_cards()[cited_by].citation
+    if origin.corpus and model.method in PAPERS:
+        paper, cited_by = PAPERS[model.method]
+        citation = corpus_cards(cited_by)[0].citation
 
     # An encoder that MTEB loads itself is the model of the hub, not adapted from it.
-    is_adapted = origin.hub_id and origin.hub_id != origin.loadable_id
+    is_adapted = model.hub_id and model.hub_id != origin.loadable_id
     # Fields that are not known stay ``None``.
     return ModelMeta(
         loader=SentenceTransformerEncoderWrapper if origin.loadable_id else None,
-        name=origin.loadable_id or f"{ORGANISATION}/{slug(spec, protocol)}",
+        name=origin.loadable_id or f"{ORGANISATION}/{spec.folder_name(protocol)}",
         revision=spec.revision if origin.loadable_id else revision,
         release_date=release_date,
-        languages=_languages(origin, facts.language),
+        languages=_languages(origin),
         n_parameters=parameters,
-        n_embedding_parameters=_embedding_parameters(origin.folder),
+        n_embedding_parameters=_embedding_parameters(model.config),
         memory_usage_mb=memory_in_mb,
-        max_tokens=facts.max_tokens or _max_tokens(origin.folder),
+        max_tokens=facts.max_tokens or _max_tokens(model.folder),
         embed_dim=facts.dimensions,
         license=_licence(origin),
-        open_weights=True if origin.hub_id or origin.backbone == "tiny" else None,
+        open_weights=True if model.hub_id or model.backbone == "tiny" else None,
         public_training_code=None,
         public_training_data=training_data,
-        framework=_framework(spec, bool(origin.folder or origin.hub_id)),
-        reference=_page(origin.loadable_id) or paper or _page(origin.hub_id),
+        framework=_framework(spec, bool(model.folder or model.hub_id)),
+        reference=_page(origin.loadable_id) or paper or _page(model.hub_id),
         similarity_fn_name=ScoringFunction.COSINE,
         use_instructions=False,
         training_datasets=_training_datasets(origin, facts.contaminated),
-        adapted_from=origin.hub_id if is_adapted else None,
+        adapted_from=model.hub_id if is_adapted else None,
         citation=citation,
     )
 
 
 def _origin(spec: EncoderSpec, facts: Facts) -> _Origin:
     """Return the models and data behind the encoder of a spec."""
-    folder = _folder(spec, facts.language)
-    description = _description(folder)
-    # The directory of a tuned encoder states the spec that it was tuned by.
-    tuned_spec = parse_spec(str(description.get("spec", spec)))
-    corpus = description.get("corpus", {}).get("name", "") or facts.corpus
-    backbone = _backbone(tuned_spec)
-    hub_id = _hub_id(backbone, facts.language)
+    model = describe_model(spec, facts.language)
+    corpus = model.corpus or facts.corpus
     return _Origin(
-        method=tuned_spec.method,
+        model=model,
         corpus=corpus,
-        backbone=backbone,
-        hub_id=hub_id,
         loadable_id=_loadable_id(spec),
-        folder=folder,
-        cards=_cards(corpus),
-        entry=_entry_of_mteb(hub_id),
+        cards=corpus_cards(corpus),
+        entry=_entry_of_mteb(model.hub_id),
     )
 
 
@@ -210,46 +195,13 @@ def _loadable_id(spec: EncoderSpec) -> str:
     return model if is_unchanged and is_commit else ""
 
 
-def _folder(spec: EncoderSpec, language: str) -> Path | None:
-    """Return the files of the backbone, or of a sentence-transformers model, if they are on this machine."""
-    try:
-        if spec.backbone == "sbert":
-            return sbert_directory(spec, offline=True)
-        return backbones.locate(spec, language, offline=True)
-    except MirrorbenchError:
+def _max_tokens(folder: Path | None) -> int | None:
+    """Return the largest number of tokens of a text in the files of a sentence-transformers model."""
+    file = folder / "sentence_bert_config.json" if folder else None
+    if file is None or not file.is_file():
         return None
-
-
-def _json_of(folder: Path | None, name: str) -> dict[str, Any]:
-    """Return the JSON object in a file of a folder; empty without the file."""
-    if folder is None or not (folder / name).is_file():
-        return {}
-    content: dict[str, Any] = json.loads((folder / name).read_text(encoding="utf-8"))
-    return content
-
-
-def _description(folder: Path | None) -> dict[str, Any]:
-    """Return the description that ``mirrorbench tune`` wrote into a folder; empty without one."""
-    return _json_of(folder, backbones.DESCRIPTION)
-
-
-def _backbone(spec: EncoderSpec) -> str:
-    """Return the short name or hub id of the backbone; empty for directories."""
-    model = str(spec.get("model", ""))
-    if not model:
-        return "" if spec.is_path or spec.get("path") else spec.backbone
-    if model in backbones.BACKBONES or "/" in model:
-        return model
-    return f"sentence-transformers/{model}"
-
-
-def _hub_id(backbone: str, language: str) -> str:
-    """Return the hub id of a backbone; empty for the embedded model, directories and models not on the hub."""
-    entry = backbones.BACKBONES.get(backbone)
-    if entry is None:
-        return backbone if "/" in backbone else ""
-    hub_id = entry.by_language.get(language, entry.hub_id)
-    return "" if hub_id == backbones.EMBEDDED else hub_id
+    settings: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return settings.get("max_seq_length")
 
 
 @cache
@@ -265,22 +217,11 @@ def _entry_of_mteb(hub_id: str) -> ModelMeta | None:
         return None
 
 
-def _cards(corpus: str) -> list[Card]:
-    """Return the cards of the parts of a corpus; empty if one of them has no card."""
-    if not corpus:
-        return []
-    parts = corpus.split("+")
-    if not all(part in builtin_cards() for part in parts):
-        return []
-    return [builtin_cards()[part] for part in parts]
-
-
-def _languages(origin: _Origin, language: str) -> list[str] | None:
+def _languages(origin: _Origin) -> list[str] | None:
     """Return the languages of the corpus, or else of a monolingual backbone, or else those in MTEB's description."""
     codes = [code for card in origin.cards for code in card.languages]
-    backbone = backbones.BACKBONES.get(origin.backbone)
-    if not codes and backbone and backbone.language != "multilingual":
-        codes = [language if backbone.by_language else backbone.language]
+    if not codes and origin.model.language:
+        codes = [origin.model.language]
     languages = dict.fromkeys(LANGUAGES[code] for code in codes if code in LANGUAGES)
     if languages:
         return list(languages)
@@ -289,10 +230,8 @@ def _languages(origin: _Origin, language: str) -> list[str] | None:
 
 def _training_datasets(origin: _Origin, contaminated: Iterable[str]) -> set[str] | None:
     """Return MTEB's names of the training sets of backbone and corpus; ``None`` if unknown."""
-    # A registered language model was trained on raw text, and on no task of MTEB.
-    backbone = backbones.BACKBONES.get(origin.backbone)
-    is_registered = backbone is not None and not backbone.unnamed
-    if is_registered and origin.backbone not in ("sbert", "sapbert"):
+    # A language model was trained on raw text, and on no task of MTEB.
+    if origin.model.is_language_model:
         datasets: set[str] | None = set()
     else:
         datasets = origin.entry.training_datasets if origin.entry else None
@@ -311,20 +250,14 @@ def _has_known_texts(card: Card) -> bool:
 
 def _licence(origin: _Origin) -> str | None:
     """Return the backbone's licence, if MTEB has a name for it."""
-    backbone = backbones.BACKBONES.get(origin.backbone)
-    # The licence of a short name does not apply to its models for other languages.
-    name = origin.backbone if backbone and backbone.hub_id == origin.hub_id else ""
-    licence = licence_of(name, origin.folder)
+    licence = origin.model.licence
     if not licence and origin.entry:
-        licence = origin.entry.license
+        licence = origin.entry.license or ""
     return licence if licence in get_args(Licenses) else None
 
 
-def _embedding_parameters(folder: Path | None) -> int | None:
+def _embedding_parameters(config: Mapping[str, Any]) -> int | None:
     """Return the number of parameters of the token embeddings; ``None`` if unknown."""
-    if folder is None or not (folder / "config.json").is_file():
-        return None
-    config = backbones.configuration(folder)
     vocabulary = config.get("vocab_size")
     width = config.get("embedding_size") or config.get("hidden_size")
     return vocabulary * width if vocabulary and width else None
@@ -343,11 +276,6 @@ def _parameters(folder: Path | None) -> int | None:
                 if "F" in tensor.get_dtype():
                     total += prod(tensor.get_shape())
     return total or None
-
-
-def _max_tokens(folder: Path | None) -> int | None:
-    """Return the largest number of tokens of a text in the files of a sentence-transformers model."""
-    return _json_of(folder, "sentence_bert_config.json").get("max_seq_length")
 
 
 def _framework(spec: EncoderSpec, is_transformer: bool) -> list[FRAMEWORKS]:

@@ -10,11 +10,8 @@ from mteb.models.abs_encoder import AbsEncoder
 from mteb.models.model_meta import ModelMeta
 from numpy.typing import NDArray
 
-from mirrorbench.api import load
-from mirrorbench.core.specs import parse_spec
-from mirrorbench.data.corpora import default_corpus
-from mirrorbench.models.encoder_systems import TextEncoder
-from mirrorbench.runs.registry import plugins
+from mirrorbench import load
+from mirrorbench.plugin import TextEncoder
 from mirrorbench_mteb.meta import Facts, model_meta
 
 
@@ -46,7 +43,12 @@ class MirrorbenchModel(AbsEncoder):
             self.model = model_name
         else:
             self.model = load(model_name, device=device or "auto", **options)
-        facts = _facts(self.model, str(options.get("level", "sentence")))
+        facts = Facts(
+            dimensions=self.model.encode(["a"]).shape[1],
+            parameters=self.model.n_parameters,
+            max_tokens=self.model.max_length,
+            corpus=self.model.corpus,
+        )
         self.mteb_model_meta: ModelMeta = model_meta(
             self.model.name, revision or self.model.fingerprint[:12], facts
         )
@@ -60,22 +62,3 @@ class MirrorbenchModel(AbsEncoder):
         """
         encoder: TextEncoder = self.model
         return encoder.encode([text for batch in inputs for text in batch["text"]])
-
-
-def _facts(model: TextEncoder, level: str) -> Facts:
-    """Return the facts on a loaded encoder, with the corpus on which ``mirrorbench.load`` tuned it."""
-    spec = parse_spec(model.name)
-    method = plugins().methods.by_name().get(spec.method)
-    corpus = ""
-    if method and method.tunes:
-        corpus = str(spec.get("corpus", ""))
-        if not corpus:
-            corpus = default_corpus(method.levels.get(level, level), ("en",), "paper")
-    transformer = getattr(model.encoder, "transformer", None)
-    pooling = getattr(model.encoder, "pooling", None)
-    return Facts(
-        dimensions=model.encode(["a"]).shape[1],
-        parameters=transformer.n_parameters if transformer else None,
-        max_tokens=pooling.max_length if pooling else None,
-        corpus=corpus,
-    )

@@ -5,17 +5,24 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from mirrorbench.core.errors import DataFormatError, DataUnavailableError, UsageError, unknown_name
-from mirrorbench.data.items import Pair
-from mirrorbench.tasks import PairClassification, PairSimilarity, Scores, Task, Vectors
+from mirrorbench.plugin import (
+    DataFormatError,
+    DataStore,
+    DataUnavailableError,
+    Pair,
+    PairClassification,
+    PairSimilarity,
+    Scores,
+    Task,
+    UsageError,
+    Vectors,
+    unknown_name,
+)
 from mirrorbench_mteb.catalogue import Entry, entries
-
-if TYPE_CHECKING:
-    from mirrorbench.data.store import DataStore
 
 
 class _FromMteb:
