@@ -357,7 +357,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     words: dict[str, Array] = {}
     announced = 0
     dimensions = 0
-    last_line = 0
+    n_vectors = 0
     is_at_limit = False
     try:
         with _open(path) as stream, warnings.catch_warnings():
@@ -367,7 +367,6 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                 line = raw.rstrip(b" \r\n").replace(b"\t", b" ")
                 if not line:
                     continue
-                last_line = line_number
                 header = _HEADER.fullmatch(line) if line_number == 1 else None
                 if header:
                     announced = int(header[1])
@@ -381,6 +380,7 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
                         "Each line is a word and its numbers, separated by single spaces.",
                     )
                 dimensions = len(vector)
+                n_vectors += 1
                 words.setdefault(word, vector)
                 is_at_limit = len(words) == limit
                 if is_at_limit:
@@ -388,9 +388,9 @@ def read_text(path: Path, limit: int = 0) -> WordVectors:
     except (OSError, EOFError) as error:
         raise DataFormatError(f"{path} cannot be read: {error}") from error
     # The whole file was read.
-    if not is_at_limit and last_line < announced:
+    if not is_at_limit and n_vectors < announced:
         raise DataFormatError(
-            f"{path} ends at line {last_line}, but its header announces {announced} words."
+            f"{path} ends after {n_vectors} words, but its header announces {announced}."
         )
     if not words:
         raise DataFormatError(

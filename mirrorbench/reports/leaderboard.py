@@ -498,11 +498,14 @@ class Leaderboard:
         Raises:
             UsageError: pandas is not installed.
         """
-        labels = {parse_spec(row.spec): row.label for row in self.table.rows if row.spec}
-        rows: list[dict[str, Any]] = []
+        labels = {}
+        for row in self.table.rows:
+            if row.spec:
+                labels[parse_spec(row.spec), row.protocol] = row.label
+        lines: list[dict[str, Any]] = []
         for result in self.results:
-            row = {
-                "encoder": labels.get(parse_spec(result.spec), result.spec),
+            values = {
+                "encoder": labels.get((parse_spec(result.spec), result.protocol), result.spec),
                 "spec": result.spec,
                 "task": result.task,
                 "seed": result.seed,
@@ -512,8 +515,8 @@ class Leaderboard:
                 "n_items": result.n_items,
                 "coverage": result.coverage,
             }
-            rows.append({**row, **result.metrics})
-        return data_frame(rows)
+            lines.append({**values, **result.metrics})
+        return data_frame(lines)
 
     def __repr__(self) -> str:
         return as_arguments(self.render("markdown", "short"))

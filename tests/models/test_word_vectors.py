@@ -99,7 +99,7 @@ def test_text_format_variants_give_the_same_vectors(tmp_path: Path, content: byt
         (b"the 1 2\n\nof 1 nan\n", "line 3: expected a word and 2 finite numbers"),
         (b"2 2\nthe 1 inf\nof 1 2\n", "line 2: expected a word"),
         (b"<html>\n<body>\n", "line 1: expected a word and some finite numbers"),
-        (b"4 2\nthe 1 2\nof 1 2\n", "ends at line 3, but its header announces 4 words"),
+        (b"3 2\nthe 1 2\nof 1 2\n", "ends after 2 words, but its header announces 3"),
     ],
 )
 def test_broken_vector_files_are_rejected(tmp_path: Path, content: bytes, message: str) -> None:

@@ -9,7 +9,7 @@ from helpers.stored_results import stored
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import parse_spec
-from mirrorbench.reports.leaderboard import build_table, provenance, row_label
+from mirrorbench.reports.leaderboard import Leaderboard, build_table, provenance, row_label
 from mirrorbench.reports.table import Column, Row, Score, Table
 from mirrorbench.runs.outcomes import Failure
 from mirrorbench.storage.results import Result
@@ -127,6 +127,16 @@ def test_protocols_get_separate_rows(registered: Plugins) -> None:
     ]  # no empty row of a protocol that others have
     labels = [row.label for row in build_table(results, registered, ["cats"], rows).rows]
     assert labels == ["toy [paper]", "other [released]", "failed [paper]", "failed [released]"]
+
+
+def test_frames_name_rows_of_both_protocols(registered: Plugins) -> None:
+    pytest.importorskip("pandas")
+    results = (stored("toy", "cats", 0.1), stored("toy", "cats", 0.9, protocol="released"))
+    table = build_table(results, registered)
+    frame = Leaderboard(table, results, (), registered).to_frame()
+    labels = {row.protocol: row.label for row in table.rows}
+    assert len(set(labels.values())) == 2
+    assert list(frame["encoder"]) == [labels[protocol] for protocol in frame["protocol"]]
 
 
 def test_notes_explain_provenance_and_missing_scores(registered: Plugins) -> None:
