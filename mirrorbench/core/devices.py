@@ -254,7 +254,24 @@ def describe(device: torch.device) -> str:
 
 
 def moved(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
-    """Copy a tensor to a device; to a GPU from pinned memory, so that the host does not wait for the copy."""
+    """Copy a tensor to a device; to a GPU from pinned memory, so that the host does not wait for the copy.
+
+    A loss uses it for the labels of a batch, which are on the CPU while the vectors may be on a GPU.
+
+    Args:
+        tensor: a tensor on the CPU.
+        device: the device, such as ``vectors.device`` or ``transformer.device``; a ``torch.device``, not its name.
+
+    Returns:
+        The tensor on the device; ``tensor`` itself if ``device`` is the CPU.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.plugin import moved
+        >>> vectors = torch.zeros(2, 3)  # perhaps on a GPU
+        >>> moved(torch.tensor([0, 1]), vectors.device).device == vectors.device
+        True
+    """
     if on_gpu(device):
         return tensor.pin_memory().to(device, non_blocking=True)
     return tensor.to(device)

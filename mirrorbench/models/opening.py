@@ -148,9 +148,30 @@ def _tokenizer_of_file(described: Any, folder: Path) -> Any:
 
 
 def read_weights(path: Path, class_name: str = "AutoModel", **options: Any) -> Any:
-    """Open a model by ``from_pretrained`` of a class of transformers, with its options.
+    """Open a model in a directory by ``from_pretrained`` of a class of transformers, and return it.
 
-    Quantised weights raise a ``ModelUnavailableError``.
+    A loss reads a second model by it, such as the backbone with a head that ``Transformer.model`` lacks. Only local
+    files are read, no code in the directory is run, and transformers prints no report. The model is on the CPU, in
+    evaluation mode and in the precision that transformers chooses: a loss calls ``.float().to(transformer.device)``.
+
+    Args:
+        path: directory of a model, such as ``Transformer.path``.
+        class_name: name of the class in ``transformers``, such as ``AutoModelForMaskedLM``.
+        **options: further keyword arguments of its ``from_pretrained``. ``output_loading_info=True`` returns the model
+            and a report, in which ``missing_keys`` names the weights that are not stored, and are random.
+
+    Raises:
+        ModelUnavailableError: the directory has no ``config.json``, or the weights are quantised.
+
+    Example:
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import read_weights
+        >>> transformer = mirrorbench.load("tiny", device="cpu").encoder.transformer
+        >>> model, report = read_weights(transformer.path, "AutoModelForMaskedLM", output_loading_info=True)
+        >>> sorted(report["missing_keys"])
+        []
+        >>> model.cls.predictions.decoder.out_features == transformer.vocabulary
+        True
     """
     import transformers
 

@@ -203,13 +203,32 @@ def parse_layers(text: str) -> slice:
 
 @dataclass
 class Tokens:
-    """The tokens of a batch of texts, for a pooling."""
+    """The tokens of a batch of texts: the second argument of a pooling.
+
+    mirrorbench makes one for each pass. A function registered by ``register_poolings`` gets ``(states, tokens)``, with
+    states of shape (texts, width, dimensions), and reads ``mask``, ``ids``, ``tokenizer`` and, if its name begins with
+    ``target``, ``target``. All tensors are on the device of the states. A test makes one as below.
+
+    Example:
+        A pooling that takes the largest state of each dimension, and its test:
+
+        >>> import torch
+        >>> from mirrorbench.plugin import Tokens
+        >>> def largest(states, tokens):
+        ...     return states.masked_fill(~tokens.mask.bool()[:, :, None], float("-inf")).amax(dim=1)
+        >>> states = torch.tensor([[[1.0, 5.0], [3.0, 2.0], [9.0, 9.0]]])  # a text of two tokens, and padding
+        >>> ids = torch.tensor([[2, 3, 0]])
+        >>> tokens = Tokens(mask=torch.tensor([[1, 1, 0]]), find_ids=lambda: ids, tokenizer=None)
+        >>> largest(states, tokens)
+        tensor([[3., 5.]])
+    """
 
     mask: torch.Tensor
     """1 for tokens, special ones included, and 0 for padding, shape (texts, width)."""
     find_ids: Callable[[], torch.Tensor]
-    """Function that returns ``ids``."""
+    """Function that returns ``ids``, called when they are first read."""
     tokenizer: Any
+    """The backbone's tokenizer of transformers."""
     target: torch.Tensor | None = None
     """Weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape (texts,
     words, width); ``None`` without a ``target`` pooling in the pass."""
@@ -331,18 +350,34 @@ def pool(
 ) -> torch.Tensor:
     """Return the vectors of a batch under a pooling, float32 of shape (batch, dimensions).
 
-    A pooling over targets returns (batch, words, dimensions) if ``tokens`` has several target words a text.
+    Average the states over the pooling's layers, apply the registered function to the tokens, and normalise if the
+    pooling says so. ``Transformer.forward`` does this for texts; an objective or a reader of a plugin calls ``pool``
+    for states that it has computed itself.
 
     Args:
-        hidden_states: embeddings and each layer's output, each of shape (batch, tokens, dimensions); for the layers
-            ``-1:`` the last layer suffices.
+        hidden_states: embeddings and each layer's output, each of shape (batch, tokens, dimensions), as
+            ``Transformer.states`` returns them; for the layers ``-1:`` the last layer suffices.
         tokens: the tokens of the texts.
-        pooling: layers, mode and normalisation.
-        registered: functions by mode.
+        pooling: layers, name of the pooling and normalisation: ``recipe.readout(max_length)``, ``Objective.pooling``,
+            or one that ``forward`` got.
+        registered: functions by name; by default the built-in ones. ``Transformer.poolings`` also has those of plugins.
+
+    Returns:
+        The vectors. A pooling over targets returns (batch, words, dimensions) if ``tokens`` has several target words a
+        text.
 
     Raises:
-        UsageError: the pooling selects no layer, or its mode is unknown.
+        UsageError: the pooling selects no layer, or no pooling has its name.
         PluginError: the function of a plugin returned something else than vectors.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.plugin import Recipe, Tokens, pool
+        >>> states = torch.tensor([[[1.0, 0.0], [3.0, 2.0], [9.0, 9.0]]])  # a text of two tokens, and padding
+        >>> tokens = Tokens(mask=torch.tensor([[1, 1, 0]]), find_ids=lambda: torch.tensor([[2, 3, 0]]), tokenizer=None)
+        >>> recipe = Recipe(temperature=0.05, epochs=1, train_max_length=32, pooling="mean")
+        >>> pool((states,), tokens, recipe.readout(max_length=32))
+        tensor([[2., 1.]])
     """
     import torch
 

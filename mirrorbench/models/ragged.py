@@ -15,9 +15,25 @@ TokenIds = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Ragged:
-    """Rows of integers of different lengths, concatenated in ``values``: about a tenth of the memory of lists.
+    """Rows of integers of different lengths, such as the token ids of texts, in about a tenth of the memory of lists.
 
-    ``starts``: start of each row in ``values``, and end of the last one; shape (n + 1,).
+    ``TokenizedPairs.ids`` and the token ids that ``Transformer`` returns and reads are of this class. A plugin makes
+    one by ``Ragged.of(rows)``. ``len``, iteration and an index ``[row]`` work on rows, each an int32 array; ``take``
+    and ``portions`` select rows by their indices, and ``padded`` and ``mask`` make matrices of them.
+
+    Attributes:
+        values: all rows one after the other, int32 of shape (number of values,).
+        starts: start of each row in ``values``, and end of the last one, int64 of shape (n + 1,).
+
+    Example:
+        >>> from mirrorbench.plugin import Ragged
+        >>> ids = Ragged.of([[2, 40, 3], [2, 305, 447, 3]])
+        >>> len(ids), ids[0].tolist(), ids.lengths.tolist()
+        (2, [2, 40, 3], [3, 4])
+        >>> ids.padded(width=4, fill=0).tolist()
+        [[2, 40, 3, 0], [2, 305, 447, 3]]
+        >>> ids.take([1]).mask(width=5).tolist()
+        [[True, True, True, True, False]]
     """
 
     values: TokenIds
@@ -25,7 +41,7 @@ class Ragged:
 
     @classmethod
     def of(cls, rows: Sequence[Sequence[int]] | Sequence[NDArray[np.integer[Any]]]) -> Ragged:
-        """Concatenate lists or arrays."""
+        """Return lists or arrays of integers as one object."""
         starts = np.zeros(len(rows) + 1, dtype=np.int64)
         np.cumsum([len(row) for row in rows], out=starts[1:])
         values = np.fromiter(chain.from_iterable(rows), np.int32, count=int(starts[-1]))
@@ -42,11 +58,11 @@ class Ragged:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Length of each row."""
+        """Length of each row, shape (n,)."""
         return np.diff(self.starts)
 
     def take(self, rows: ArrayLike) -> Ragged:
-        """Return some of the rows, in the order given."""
+        """Return the rows with these indices, in the order given; ``rows`` is no mask."""
         chosen = np.asarray(rows, dtype=np.int64)
         lengths = self.lengths[chosen]
         starts = np.concatenate([[0], lengths.cumsum()])
@@ -64,7 +80,10 @@ class Ragged:
         return matrix
 
     def padded(self, width: int, fill: int) -> NDArray[np.int64]:
-        """Return a matrix of the rows, padded at the end with ``fill``, shape (n, width)."""
+        """Return a matrix of the rows, padded at the end with ``fill``, shape (n, width).
+
+        ``width`` is at least the length of the longest row.
+        """
         matrix = np.full((len(self), width), fill, dtype=np.int64)
         matrix[self.mask(width)] = self.values
         return matrix
@@ -74,7 +93,7 @@ class Ragged:
         return np.arange(width) < self.lengths[:, None]
 
     def portions(self, most: int) -> list[NDArray[np.int64]]:
-        """Divide the rows, in their order, into portions of about ``most`` values, padding included.
+        """Divide the rows, of which there is at least one, into portions of about ``most`` values, padding included.
 
         Returns:
             The indices of the rows of each portion.

@@ -56,14 +56,63 @@ _IDS_ONLY = {"padding": False, "return_attention_mask": False, "return_token_typ
 
 @dataclass
 class Transformer:
-    """A backbone in memory: its directory, its model and its tokenizer."""
+    """A backbone in memory: its directory, its model, its tokenizer, and the way from texts to vectors.
+
+    mirrorbench makes one for each tuning, and an ``Objective`` gets it as ``transformer``. To try things, take
+    that of an encoder: ``mirrorbench.load("tiny", device="cpu").encoder.transformer``. A loss or a reader may use the
+    attributes and methods below; the others may change without notice.
+
+    A copy with other weights is ``dataclasses.replace(transformer, model=copy.deepcopy(transformer.model))``. A reader
+    that computes vectors in another way is a subclass, made from the values of ``dataclasses.fields``, whose
+    ``forward`` has the same arguments; for each micro-batch, mirrorbench calls
+    ``forward(ids, [pooling], pad_to, targets, packed)``.
+
+    Attributes:
+        path: the directory of the model, for ``read_weights``; of the adapter if the weights are those of an adapter.
+        model: the model of transformers, without a head; a ``torch.nn.Module`` with a ``config``. It is in training
+            mode during a tuning, otherwise in evaluation mode.
+        tokenizer: its tokenizer of transformers.
+        device: the ``torch.device`` of the model.
+        poolings: registered poolings by name, for ``pool``.
+        dimensions: number of dimensions of a token's states.
+        layers: number of layers, without the embeddings.
+        vocabulary: number of token ids.
+        positions: most tokens that the model can read, special tokens included; 0 if unknown.
+        first_position: position of a text's first token, for the argument ``position_ids`` of ``states``.
+        special_tokens: numbers of special tokens before and after a text.
+
+    Methods:
+        - ``tokenize(texts, max_length, prompt="")`` returns the token ids of texts, as ``Ragged``.
+        - ``read(inputs, pooling)`` does so for ``TextInput`` objects; the result has ``ids`` and ``targets``.
+        - ``prompt_ids(prompt)`` returns the token ids of a template before and after the text.
+        - ``can_read(texts)`` returns for each text whether the model has embeddings of all its tokens.
+        - ``forward(ids, poolings, pad_to=0, targets=None)`` returns a tensor of vectors for each pooling.
+        - ``padded_states(ids, pad_to=0, all_layers=False)`` returns the states and the ``Tokens`` for ``pool``.
+        - ``states(all_layers, input_ids=..., attention_mask=...)`` returns the states after one pass over tensors.
+        - ``moved(array)`` copies a NumPy array to the device.
+
+    Example:
+        >>> import mirrorbench, torch
+        >>> from mirrorbench.plugin import Recipe, pool
+        >>> transformer = mirrorbench.load("tiny", device="cpu").encoder.transformer
+        >>> ids = transformer.tokenize(["a cat", "the dog runs"], max_length=32)
+        >>> transformer.tokenizer.convert_ids_to_tokens(ids[1])
+        ['[CLS]', 'the', 'dog', 'runs', '[SEP]']
+        >>> pooling = Recipe(temperature=0.05, epochs=1, train_max_length=32, pooling="mean").readout(max_length=32)
+        >>> with torch.no_grad():
+        ...     (vectors,) = transformer.forward(ids, [pooling])
+        ...     states, tokens = transformer.padded_states(ids)
+        >>> vectors.shape, states[-1].shape
+        (torch.Size([2, 256]), torch.Size([2, 5, 256]))
+        >>> torch.allclose(pool(states, tokens, pooling, transformer.poolings), vectors, atol=1e-5)
+        True
+    """
 
     path: Path
     model: Any
     tokenizer: Any
     device: torch.device
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
-    """Registered poolings by name."""
     outer_model: Any = None
     """The model of which ``model`` is a part: one with a decoder, or of images and text; else ``None``."""
     matrix_precision: str = "fp32"
@@ -171,9 +220,14 @@ class Transformer:
     def tokenize(self, texts: Sequence[str], max_length: int, prompt: str = "") -> Ragged:
         """Return the token ids of each text, with special tokens, cut to ``max_length``, not padded.
 
-        Tokens of a ``prompt`` (see ``Pooling``) are added to these as far as the model has positions. Raise a
-        ``UsageError`` for a ``max_length`` beyond the positions, or a prompt that leaves no token for a text, and an
-        ``UnreadableTextError`` for a text with a token that has no embedding.
+        Args:
+            texts: the texts.
+            max_length: number of tokens, special tokens included.
+            prompt: template with ``{text}``, whose tokens are added to these as far as the model has positions.
+
+        Raises:
+            UsageError: ``max_length`` exceeds the positions, or the prompt leaves no token for a text.
+            UnreadableTextError: a text has a token without an embedding.
         """
         self._check_length(max_length)
         if not texts:
@@ -260,7 +314,11 @@ class Transformer:
     def prompt_ids(self, prompt: str) -> tuple[list[int], list[int]]:
         """Return the token ids of a prompt before and after the text, without special tokens.
 
-        A mask in the prompt raises a ``UsageError`` if the tokenizer has no mask token.
+        Args:
+            prompt: template with ``{text}`` once, and perhaps ``{mask}``.
+
+        Raises:
+            UsageError: the prompt has a mask, and the tokenizer has no mask token.
         """
         if MASK in prompt and not self.tokenizer.mask_token:
             problem = f"prompt={prompt} has a mask, and the tokenizer of {self.path.name} has none"
@@ -474,7 +532,16 @@ class Transformer:
             yield block.rows, layers, Tokens(mask, find_ids, self.tokenizer)
 
     def states(self, all_layers: bool, **inputs: torch.Tensor | None) -> tuple[torch.Tensor, ...]:
-        """Return the states of all layers, or only of the last one, after one pass."""
+        """Return the states of all layers, or only of the last one, after one pass.
+
+        Args:
+            all_layers: whether to return embeddings and each layer's output instead of only the last one's.
+            **inputs: arguments of the model, on its device: ``input_ids`` of shape (texts, width), ``attention_mask``,
+                ``position_ids`` and others that it has.
+
+        Returns:
+            Tensors of shape (texts, width, dimensions).
+        """
         # BigBird warns of every short text.
         with quiet_transformers():
             output = self.model(**inputs, output_hidden_states=all_layers, return_dict=True)
@@ -485,8 +552,16 @@ class Transformer:
     def padded_states(self, ids: Ragged, pad_to: int = 0, all_layers: bool = False) -> _States:
         """Return the states of all layers or the last one, and the tokens, after one pass over padded texts.
 
-        States have shape (texts, width, dimensions). With ``pad_to``, a padding token without an embedding raises a
-        ``UsageError``, since poolings then read padding.
+        Args:
+            ids: token ids of each text.
+            pad_to: number of tokens to which each text is padded; 0 for the length of the longest one.
+            all_layers: whether to return embeddings and each layer's output instead of only the last one's.
+
+        Returns:
+            A tuple of tensors of shape (texts, width, dimensions), and the ``Tokens``, both for ``pool``.
+
+        Raises:
+            UsageError: the padding token has no embedding, and ``pad_to`` is given, so that poolings read padding.
         """
         if pad_to:
             self.missing_embeddings.check_padding(self.path, self.tokenizer)

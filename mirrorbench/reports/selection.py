@@ -161,14 +161,36 @@ def _untuned_row(spec: EncoderSpec, specs: Sequence[EncoderSpec]) -> EncoderSpec
 
 @dataclass(frozen=True)
 class Layout:
-    """The rows and columns of a published table."""
+    """The rows and columns of a published table, for ``mirrorbench leaderboard --table NAME``.
+
+    A plugin registers a function ``(plugins) -> {NAME: Layout}`` by ``register_tables``. The leaderboard then has the
+    results of the encoders in ``rows``, in this order, on the tasks in ``metrics``, in this order.
+
+    Example:
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.plugin import Layout, load_plugins, parse_spec
+        >>> rows = (parse_spec("tiny+base:pooling=mean"), parse_spec("tiny+base:pooling=cls"))
+        >>> layout = Layout("Poolings of an untuned model", "Table 2", rows, metrics={"quick-sts": "pearson"})
+        >>> class PoolingPlugin:
+        ...     @hookimpl
+        ...     def register_tables(self, register):
+        ...         register("poolings", lambda plugins: {"poolings/table-2": layout})
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(PoolingPlugin(), "poolings")
+        >>> session = Session(plugins=plugins, device="cpu")
+        >>> run = session.run(["tiny+base:pooling=cls", "tiny+base:pooling=mean"], ["quick-sts"])
+        >>> [row.spec for row in session.leaderboard(table="poolings/table-2").table.rows]
+        ['tiny+base:pooling=mean', 'tiny+base:pooling=cls']
+    """
 
     title: str
+    """The caption."""
     where: str
-    """The place of the table in the paper."""
+    """The place of the table in the paper, such as ``Table 2``."""
     rows: tuple[EncoderSpec, ...]
+    """Encoders, in the order of the table; those without results are left out."""
     metrics: Mapping[str, str]
-    """Metric by task; empty for a table without scores of tasks."""
+    """Metric by task, in the order of the columns; empty for a table without scores of tasks."""
 
 
 def layouts(plugins: Plugins) -> dict[str, Layout]:

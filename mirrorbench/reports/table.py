@@ -31,14 +31,24 @@ TABLE_SCHEMA = 1
 class Score:
     """A cell of a table: the score of an encoder on a task, over ``n`` seeds.
 
+    mirrorbench makes the scores of a ``Table``; a renderer reads them, and its test makes them as below. Numbers are in
+    the unit of the metric (0.82, not 82).
+
     Attributes:
         mean: mean over seeds; NaN where a paper's cell holds no number.
         sd: sample standard deviation over seeds; ``None`` for a single seed.
-        cell_ids: ids of the results.
+        n: number of seeds.
+        cell_ids: ids of the results (``Result.cell_id``).
         seeds: (seed, value) of each seed, ordered by seed.
         interval: lower and upper end of a confidence interval, where computed; the table's notes define it.
         tied: not separable from the best score of its column by the test in the table's notes.
         text: what is printed instead of the number in a paper's table; ``None`` in a leaderboard.
+
+    Example:
+        >>> from mirrorbench.plugin import Score
+        >>> score = Score(mean=0.82, sd=0.01, n=2, seeds=((0, 0.81), (1, 0.83)))
+        >>> f"{100 * score.mean:.1f} ± {100 * score.sd:.1f}"
+        '82.0 ± 1.0'
     """
 
     mean: float
@@ -64,17 +74,34 @@ class TaskSource:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column: a task, or an average of tasks.
+    """A column of a table: a task, or an average of tasks.
 
-    An average has no level, languages, metric and source; it has no suite if its tasks are from several suites.
+    mirrorbench makes the columns of a ``Table``; a renderer reads them, and its test makes them as below. An average
+    has no level, languages, metric and source; it has no suite if its tasks are from several suites.
 
     Attributes:
-        name: the task's name, unique in a table.
+        name: the task's name, unique in a table; ``avg.`` for the average over all tasks.
+        title: the heading; ``Table.heads`` makes headings that are unique.
+        suite: the suite of tasks that it belongs to; may be empty.
+        level: ``word``, ``phrase``, ``sentence`` or ``wic``.
+        languages: ISO 639-1 codes.
+        metric: name of the metric of the scores.
         average_of: names of the averaged columns; empty for a task.
         items: what the test items are, such as ``word pairs``.
         n_items: number of test items; 0 where unknown.
-        seen: share of the test items with a text of the tuning corpus, the largest of all rows.
-        source: origin of the task's data; ``None`` without a card.
+        seen: share of the test items with a text of the tuning corpus, from 0 to 1, the largest of all rows.
+        source: origin of the task's data, an object with the texts ``title``, ``citation`` (BibTeX), ``homepage``,
+            ``licence`` and ``licence_url``; ``None`` without a card.
+
+    Example:
+        >>> from mirrorbench.plugin import Column
+        >>> stsb = Column("stsb", "STS-B", level="sentence", languages=("en",), metric="spearman")
+        >>> sickr = Column("sickr", "SICK-R", level="sentence", languages=("en",), metric="spearman")
+        >>> average = Column("avg.", "avg.", average_of=("stsb", "sickr"))
+        >>> [column.title for column in (stsb, sickr, average) if not column.average_of]
+        ['STS-B', 'SICK-R']
+        >>> stsb.tasks, average.tasks
+        (('stsb',), ('stsb', 'sickr'))
     """
 
     name: str
@@ -97,16 +124,28 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A row: an encoder, or a baseline without one.
+    """A row of a table: an encoder, or a baseline without one.
+
+    mirrorbench makes the rows of a ``Table``; a renderer reads them, and its test makes them as below.
 
     Attributes:
-        spec: the encoder spec; empty for a baseline, which has no rank.
-        scores: in the order of the columns; ``None`` where missing.
+        label: the name of the row.
+        spec: the encoder spec, as text; empty for a baseline, which has no rank.
+        scores: a ``Score`` for each column, in the order of the columns; ``None`` where missing.
+        backbone: the spec's backbone, such as ``bert``; empty for a baseline.
         method: the spec's method, such as ``base`` or ``mirror``; empty for an encoder system.
+        protocol: ``paper`` or ``released``; empty for a baseline.
         part: ``published``, ``measured`` or ``difference`` in a paper's table, each ranked separately; otherwise empty.
         parameters: number of the encoder's parameters; ``None`` where unknown.
         dimensions: number of dimensions of the encoder's vectors; ``None`` where unknown.
         tuned: whether a score is that of a tuned model.
+
+    Example:
+        >>> from mirrorbench.plugin import Row, Score
+        >>> scores = (Score(mean=0.82, sd=None, n=1), None)
+        >>> row = Row("BERT + Mirror", "bert+mirror", scores, backbone="bert", method="mirror")
+        >>> ["missing" if score is None else score.mean for score in row.scores]
+        [0.82, 'missing']
     """
 
     label: str
@@ -229,20 +268,49 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A leaderboard, or a table of a paper.
+    r"""A leaderboard, or a table of a paper: what a renderer (``register_renderers``) makes text of.
+
+    mirrorbench makes the tables: ``mirrorbench.leaderboard`` returns an object with one as ``table``. A renderer reads
+    the attributes, and calls ``heads`` for the headings of the columns, ``ranks`` for the best two scores, ``groups``
+    for a line of suites above the headings, ``labels`` for the cells before the scores and ``blocks`` for lines between
+    rows. It chooses the lines below the table by ``shown``. Its test makes a table as below.
 
     Attributes:
-        columns: tasks, and averages after each of several suites and at the end.
-        rows: encoders; the measured and difference rows of a paper's row follow it without a label.
+        title: the title; may be empty.
+        columns: a ``Column`` for each task, and averages after each of several suites and at the end.
+        rows: a ``Row`` for each encoder; the measured and difference rows of a paper's row follow it without a label.
         notes: provenance and caveats, one line each.
         layout: ``leaderboard``, or for a paper's table ``scores`` or ``facts``.
         corner: heading of the labels.
         sweeps: groups of columns, by index, that are ranked along each row instead of down each column.
-        verdicts: on differences between rows; the verdicts of two rows follow each other.
+        verdicts: on differences between rows; the verdicts of two rows follow each other. A verdict has ``column`` (a
+            name), ``answer`` (such as ``better`` or ``not separable``), ``difference``, ``interval``, ``p`` and
+            ``corrected``, each ``None`` where undefined; ``table.rows_of(verdict)`` returns its two rows.
         warnings: reasons to distrust the whole table, shown in short notes too.
-        shown: level of the rendered notes, one of ``NOTES``.
+        shown: level of the rendered notes: ``none``, ``short`` (at most six lines) or ``all``.
         banner: what a reader must know before the scores, such as that they are of a smoke run; part of every heading,
             whatever notes are shown.
+
+    Example:
+        A renderer that marks the best score of each column, and its test:
+
+        >>> from mirrorbench.plugin import Column, Row, Score, Table
+        >>> def as_lines(table, *, digits=3):
+        ...     lines = [" ".join([table.corner, *table.heads()])]
+        ...     for row, ranks in zip(table.rows, table.ranks()):
+        ...         cells = [row.label]
+        ...         for score, rank in zip(row.scores, ranks):
+        ...             text = "-" if score is None else f"{score.mean:.{digits}f}"
+        ...             cells.append(f"*{text}*" if rank == 1 else text)
+        ...         lines.append(" ".join(cells))
+        ...     return "\n".join(lines)
+        >>> untuned = Row("BERT", "bert+base", (Score(mean=0.31, sd=None, n=1),))
+        >>> tuned = Row("Mirror", "bert+mirror", (Score(mean=0.77, sd=None, n=1),))
+        >>> table = Table("Similarity", columns=(Column("stsb", "STS-B"),), rows=(untuned, tuned))
+        >>> print(as_lines(table, digits=2))
+        encoder STS-B
+        BERT 0.31
+        Mirror *0.77*
     """
 
     title: str
@@ -268,7 +336,11 @@ class Table:
         return tuple(column for column in self.columns if not column.average_of)
 
     def with_notes(self, level: str) -> Table:
-        """Return a copy rendered with a level of notes; ``UnknownNameError`` for a level not in ``NOTES``."""
+        """Return a copy rendered with a level of notes (``none``, ``short`` or ``all``).
+
+        Raises:
+            UnknownNameError: there is no such level.
+        """
         if level not in NOTES:
             raise unknown_name("level of notes", level, list(NOTES))
         return replace(self, shown=level)
@@ -340,7 +412,7 @@ class Table:
         return [(suite, len(list(columns))) for suite, columns in by_suite]
 
     def sorted_by(self, column: str) -> Table:
-        """Sort the rows by their scores in a column, best first; rows without a score follow, baselines are last.
+        """Return a copy with rows sorted by a column, best first; rows without a score follow, baselines are last.
 
         Args:
             column: its name or heading; ``avg`` for the average over all tasks.

@@ -105,10 +105,26 @@ class StoredCell(Protocol):
 
 @dataclass(frozen=True)
 class Result:
-    """The result of a cell; the fields are the keys of the result file."""
+    """The result of a cell: one encoder on one task with one seed. The fields are the keys of the result file.
+
+    mirrorbench makes and stores it; plugins and scripts read it. It comes from ``read_results``, from the attribute
+    ``results`` of what ``mirrorbench.run`` returns, and from an executor's ``compute``. The properties ``spec``,
+    ``task``, ``seed``, ``protocol`` and ``name`` say what was computed, ``main_score`` and ``metrics`` hold the scores
+    as fractions (0.82, not 82), ``None`` where one is undefined.
+
+    Example:
+        >>> import mirrorbench
+        >>> (result,) = mirrorbench.run("tiny+base", "quick-sts", device="cpu").results
+        >>> result.spec, result.task, result.seed, result.main_metric, result.n_items
+        ('tiny+base', 'quick-sts', 0, 'spearman', 250)
+        >>> sorted(result.metrics), result.encoder["dimensions"]
+        (['pearson', 'spearman'], 256)
+    """
 
     cell: dict[str, Any]
-    """Spec, resolved recipe, corpus and its checksum, seed, task, protocol, precision, computation."""
+    """``spec``, ``method``, ``recipe`` (resolved; null if nothing was tuned), ``corpus`` (``name``, ``sha256``, ``n``;
+    or null), ``seed``, ``task``, ``level``, ``protocol``, ``precision`` (``tuning``, ``encoding``), ``computation``,
+    ``name``."""
     cell_id: str
     """Hash of everything that changes the numbers."""
     metrics: dict[str, float | None]
@@ -493,7 +509,29 @@ def check_predictions(arrays: Predictions) -> None:
 
 
 def read_results(root: Path) -> Iterator[Result]:
-    """Read the results at ``result_files``, in this order."""
+    """Read the results in a folder, sorted by path; the files are read one by one as the iterator is consumed.
+
+    Results of smoke runs (``limit-N``), analyses, and results that were replaced by those of other data or settings are
+    left out.
+
+    Args:
+        root: a folder of results (``--output``, by default ``results``); nothing is read if it does not exist.
+
+    Yields:
+        The results.
+
+    Raises:
+        DataFormatError: a file is damaged, or has the layout of another version.
+
+    Example:
+        >>> from pathlib import Path
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import read_results
+        >>> run = mirrorbench.run(["tiny+base:pooling=mean", "tiny+base:pooling=cls"], "quick-sts", device="cpu")
+        >>> best = max(read_results(Path("results")), key=lambda result: result.main_score)
+        >>> best.spec
+        'tiny+base:pooling=mean'
+    """
     for path in result_files(root):
         yield read_result(path)
 

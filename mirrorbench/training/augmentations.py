@@ -28,9 +28,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AugmentationContext:
-    """Random numbers, settings and special tokens for an augmentation of texts or tokens.
+    """Random numbers, settings and special tokens for an augmentation of texts or tokens, its second argument.
+
+    mirrorbench makes one for each augmentation of a tuning. A function registered with ``on="text"`` returns the text
+    that it gets after the change; it uses ``rng``, ``rate`` (the value of its key in the encoder spec, above 0),
+    ``mask_token`` (a text, empty if there is none), ``protocol`` (``paper`` or ``released``) and ``shortest``. One with
+    ``on="tokens"`` changes a list of token ids, special ones included, and also uses ``mask_id`` and ``special_ids``.
+    All random numbers must come from ``rng``, otherwise a tuning cannot be repeated.
 
     Example:
+        A text augmentation, and its test:
+
         >>> import numpy as np
         >>> from mirrorbench.plugin import AugmentationContext
         >>> def drop_words(text, context):
@@ -49,7 +57,7 @@ class AugmentationContext:
     rate: float
     """The value in the recipe, above 0: a probability, or a number of characters or places."""
     mask_token: str
-    """The backbone's mask token as text."""
+    """The backbone's mask token as text; empty if it has none."""
     protocol: str
     """``paper`` or ``released``."""
     shortest: int = 30
@@ -61,14 +69,18 @@ class AugmentationContext:
 
 
 class ModelAugmentation(Protocol):
-    """The interface of an augmentation that changes the model during one tuning.
+    """The interface of an augmentation that changes the model during one tuning, such as noise or dropout.
+
+    A plugin registers an object with these members by ``register_augmentations`` with ``on="model"``; it need not be a
+    subclass. ``configure`` and ``attach`` are required, ``packs`` is optional. For each tuning whose recipe has the
+    augmentation, mirrorbench calls ``configure`` before it builds the model and ``attach`` before the first step.
 
     Example:
         Gaussian noise on the embeddings, removed after the tuning:
 
         >>> import torch
         >>> from mirrorbench import Session, hookimpl
-        >>> from mirrorbench.runs.registry import load_plugins
+        >>> from mirrorbench.plugin import load_plugins
         >>> class EmbeddingNoise:
         ...     packs = False
         ...     def configure(self, config, rate):
@@ -97,10 +109,19 @@ class ModelAugmentation(Protocol):
     """
 
     def configure(self, config: Any, rate: float) -> None:
-        """Change the transformers configuration before the model is built; ``rate`` may be 0."""
+        """Change the configuration before the model is built.
+
+        Args:
+            config: the model's ``PretrainedConfig`` of transformers.
+            rate: the value of the augmentation's key in the recipe; may be 0.
+        """
 
     def attach(self, model: Any, rate: float) -> Callable[[], None] | None:
-        """Change or check the model before the tuning; ``rate`` may be 0.
+        """Change or check the model before the tuning.
+
+        Args:
+            model: the model of transformers that is tuned, a ``torch.nn.Module``.
+            rate: the value of the augmentation's key in the recipe; may be 0.
 
         Returns:
             A function that undoes the change, so that no hook remains in the model that is evaluated and saved;

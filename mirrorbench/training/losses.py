@@ -39,12 +39,31 @@ LossFunction = Callable[..., "Tensor"]
 
 @dataclass(frozen=True, slots=True)
 class TokenizedPairs:
-    """Both views of n pairs: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second views in this order."""
+    """Both views of n pairs as token ids: what ``Objective.loss`` gets as ``batch``, beside their vectors.
+
+    ``ids`` has 2n rows: rows 0 to n - 1 are the first views, rows n to 2n - 1 the second views in the same order.
+    ``labels`` has n integers; pairs with the same label are not negatives of each other. mirrorbench makes one for each
+    batch, from the pairs of the method and after all augmentations. A loss that needs more than the vectors, such as
+    one that predicts tokens, reads a view by ``view``; a test makes the object as below.
+
+    Example:
+        >>> import torch
+        >>> from mirrorbench.plugin import Ragged, TokenizedPairs
+        >>> first_views = [[2, 40, 3], [2, 305, 447, 3]]
+        >>> second_views = [[2, 41, 3], [2, 305, 3]]
+        >>> batch = TokenizedPairs(Ragged.of([*first_views, *second_views]), None, torch.tensor([0, 1]))
+        >>> ids, targets = batch.view(1)
+        >>> [row.tolist() for row in ids]
+        [[2, 41, 3], [2, 305, 3]]
+        >>> batch.lengths.tolist()
+        [[3, 4], [3, 3]]
+    """
 
     ids: Ragged
     """Token ids of 2n texts, special tokens included, not padded."""
     targets: Ragged | None
-    """Positions of the targets' tokens of 2n texts; ``None`` unless the pooling is ``target``."""
+    """Positions of the tokens to pool in each of 2n texts; ``None`` unless the pooling is over target words, or over
+    the last copy of a text that the prompt repeats."""
     labels: Tensor
     """Integers of shape (n,), on the CPU; pairs of one group have the same label."""
 
@@ -62,7 +81,7 @@ class TokenizedPairs:
         return self.ids.lengths.reshape(2, -1)
 
     def view(self, index: int) -> tuple[Ragged, Ragged | None]:
-        """Return token ids and positions of the targets' tokens of the first (0) or the second (1) views."""
+        """Return token ids, and the rows of ``targets`` or ``None``, of the first (0) or the second (1) views."""
         n = len(self.labels)
         rows = np.arange(index * n, (index + 1) * n)
         targets = None if self.targets is None else self.targets.take(rows)
@@ -72,17 +91,25 @@ class TokenizedPairs:
 class Objective:
     """A loss with models, modules or a state of its own. A plugin registers the subclass with ``register_losses``.
 
-    Each tuning creates one object, after torch's seed and the model's augmentations are set. The loop computes the
-    vectors in micro-batches, as for any loss. After the last step only ``transformer`` is kept.
+    A subclass implements ``loss``. It may extend ``__init__(transformer, recipe)``, to add modules or readers and to
+    raise a ``TuningError`` for models and recipes that it does not suit; replace ``optimizer``; and implement
+    ``stepped``, together with ``state_dict`` and ``load_state_dict``. A loss without anything of its own is a function
+    of the vectors instead.
+
+    mirrorbench creates one object for each tuning (``SUBCLASS(transformer, recipe)``), after torch's seed and the
+    model's augmentations are set. For each batch it computes the vectors in micro-batches, and calls ``loss``, then the
+    optimiser, then ``stepped``. After the last step only ``transformer`` is kept.
 
     Attributes:
-        transformer: the backbone.
-        recipe: the hyper-parameters.
-        pooling: the pooling of vectors.
+        transformer: the backbone, a ``Transformer``.
+        recipe: the hyper-parameters, a ``Recipe``.
+        pooling: how states become vectors, from ``recipe.readout``; for ``pool`` and ``Transformer.forward``.
         pad_to: tokens to which texts are padded, under the pooling ``mean-padded``; otherwise 0.
         readers: the models that read the first and the second views. Both are ``transformer`` by default; ``__init__``
-            may set a copy, or ``None`` for views that need no vectors and get zeros.
-        modules: further modules that learn; ``__init__`` appends to it. Weights shared with a reader count once.
+            may set a copy (``dataclasses.replace(transformer, model=copy.deepcopy(transformer.model))``), a subclass of
+            ``Transformer`` with another ``forward``, or ``None`` for the views of one side, which then get zeros.
+        modules: further modules that learn (``torch.nn.Module`` on the transformer's device); ``__init__`` appends to
+            it. Weights shared with a reader count once.
 
     Example:
         A layer, which learns and is dropped after the tuning, projects the vectors before the loss, as in SimCLR (Chen
@@ -90,8 +117,7 @@ class Objective:
 
         >>> import torch
         >>> from mirrorbench import Session, hookimpl
-        >>> from mirrorbench.runs.registry import load_plugins
-        >>> from mirrorbench.training.losses import Objective, in_batch
+        >>> from mirrorbench.plugin import Objective, in_batch, load_plugins
         >>> class Projection(Objective):
         ...     def __init__(self, transformer, recipe):
         ...         super().__init__(transformer, recipe)
@@ -424,21 +450,23 @@ def in_batch(
     """Return the cross-entropy over in-batch negatives, in one direction (SimCSE: Gao et al., EMNLP 2021, Eq. 4).
 
     Each first view is an anchor, its own second view the positive, and the other second views are the negatives, unlike
-    in ``ntxent``. Also known as ``MultipleNegativesRankingLoss``, with scale 1 / tau.
+    in ``ntxent``. Also known as ``MultipleNegativesRankingLoss``, with scale 1 / tau. It is the registered loss
+    ``in-batch``; the loss of a plugin calls it for vectors of its own.
 
     Args:
-        left: vectors of the first views, shape (N, dimensions).
+        left: vectors of the first views, shape (N, dimensions); not normalised, since the similarity is the cosine.
         right: vectors of the second views, in the same order, shape (M, dimensions), M >= N. Rows after the first N
             are negatives of every anchor.
-        temperature: tau.
-        labels: integers of shape (N,); vectors of one label are not negatives of each other. By default all differ.
+        temperature: tau, by which cosines are divided; above 0.
+        labels: integers of shape (N,), on the device of the vectors; vectors of one label are not negatives of each
+            other. By default all differ.
 
     Returns:
-        The loss, a scalar of at least 0.
+        The loss, the mean over the anchors: a scalar of at least 0, in float32.
 
     Example:
         >>> import torch
-        >>> from mirrorbench.training.losses import in_batch
+        >>> from mirrorbench.plugin import in_batch
         >>> vectors = torch.tensor([[1.0, 0.0], [0.0, 1.0]])
         >>> round(in_batch(vectors, vectors, temperature=0.5).item(), 4)  # log(1 + e^2) - 2
         0.1269

@@ -37,14 +37,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """The positive pairs of one epoch.
+    """The positive pairs of one epoch: what the function ``pairs`` of a ``Method`` returns.
+
+    ``left`` and ``right`` hold the first and the second views of at least two pairs, in the same order. The views of a
+    pair are trained to be similar, the other texts of a batch serve as negatives; pairs with an equal entry in
+    ``groups`` are not negatives of each other. ``together=k`` keeps each k successive pairs in one batch.
+    ``PairMaker.pairs`` makes this object from strings; a plugin makes it itself if the texts have target words.
 
     Example:
-        >>> from mirrorbench.plugin import TextInput
-        >>> from mirrorbench.training.methods import Pairs
-        >>> pairs = Pairs([TextInput("flu"), TextInput("cold")], [TextInput("influenza"), TextInput("common cold")])
-        >>> len(pairs.left)
-        2
+        Words in context: the pooling ``target`` compares the words at ``spans``.
+
+        >>> from mirrorbench.plugin import Pairs, TextInput
+        >>> def in_capitals(texts, maker):
+        ...     left = [TextInput(text, ((0, text.index(" ")),)) for text in texts]  # the first word
+        ...     right = [TextInput(text.upper(), ((0, text.index(" ")),)) for text in texts]
+        ...     return Pairs(left, right, groups=[text.split()[0] for text in texts])
+        >>> pairs = in_capitals(["bank of a river", "money in a bank", "bank of Italy"], maker=None)
+        >>> pairs.right[0].text, pairs.groups
+        ('BANK OF A RIVER', ['bank', 'money', 'bank'])
     """
 
     left: Sequence[TextInput]
@@ -59,15 +69,25 @@ class Pairs:
 
 @dataclass(frozen=True, slots=True)
 class PairMaker:
-    """Recipe, random numbers and augmentations for the pairs of a method.
+    """Settings, random numbers and augmentations for the function ``pairs`` of a ``Method``, its second argument.
+
+    mirrorbench makes one for each tuning. The function reads ``recipe`` (the hyper-parameters), ``protocol`` (``paper``
+    or ``released``) and ``mask_token`` (empty for a tokenizer without one), draws all its random numbers from ``rng``,
+    and calls ``augment`` or ``pairs`` to apply the recipe's text augmentations. A test makes one as below; to apply
+    augmentations, it passes ``load_plugins().augmentations.by_name()`` as ``augmentations``.
 
     Example:
+        A function that pairs each text with a random other one, and its test:
+
         >>> import numpy as np
-        >>> from mirrorbench.training.methods import PairMaker, base_preset
-        >>> recipe = base_preset("sentence", "bert", "paper")  # without augmentations
+        >>> from mirrorbench.plugin import PairMaker, Recipe
+        >>> def random_pairs(texts, maker):
+        ...     distance = int(maker.rng.integers(1, len(texts)))
+        ...     return maker.pairs(texts, [*texts[distance:], *texts[:distance]])
+        >>> recipe = Recipe(temperature=0.05, epochs=1, train_max_length=32, pooling="mean")
         >>> maker = PairMaker(recipe, np.random.default_rng(0), "[MASK]", "paper", augmentations={})
-        >>> [text.text for text in maker.pairs(["flu", "cold"], ["influenza", "common cold"]).right]
-        ['influenza', 'common cold']
+        >>> [text.text for text in random_pairs(["flu", "cold", "cough"], maker).right]
+        ['cough', 'flu', 'cold']
     """
 
     recipe: Recipe
@@ -75,23 +95,23 @@ class PairMaker:
     rng: np.random.Generator
     """The tuning's generator, the only permitted source of randomness."""
     mask_token: str
-    """The backbone's mask token as text."""
+    """The backbone's mask token as text; empty if it has none."""
     protocol: str
     """``paper`` or ``released``."""
     augmentations: Mapping[str, Augmentation]
-    """Registered augmentations by name."""
+    """Registered augmentations by name, those of the recipe included."""
     can_read: Callable[[Sequence[str]], Sequence[bool]] = lambda texts: [True] * len(texts)
     """Returns for each text whether the backbone has embeddings of all its tokens."""
 
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
-        """Apply the recipe's text augmentations in the order of their names.
+        """Return texts after the recipe's text augmentations, applied in the order in which the recipe lists them.
 
         Texts that the backbone could not read afterwards are returned unchanged: words that become neighbours may form
         a token without an embedding.
 
         Args:
             texts: the texts.
-            shortest: characters of the shortest text that is changed under ``released``.
+            shortest: characters of the shortest text that ``span_mask`` changes under ``released``.
         """
         augmented = list(texts)
         for function, rate in functions_and_rates(self.recipe.augment, self.augmentations, "text"):
@@ -106,7 +126,7 @@ class PairMaker:
     def pairs(
         self, left: Sequence[str], right: Sequence[str], groups: Sequence[Hashable] | None = None
     ) -> Pairs:
-        """Make pairs of strings with augmented second views, and under ``sides=2`` with augmented first views, too.
+        """Return pairs of strings with augmented second views, and under ``sides=2`` with augmented first views, too.
 
         Args:
             left: strings of the first views.
@@ -132,17 +152,29 @@ def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method, which a plugin registers with ``register_methods``.
+    """A way to make an encoder from a backbone (``bert+NAME``), which a plugin registers with ``register_methods``.
+
+    There are three kinds:
+
+    - A method that tunes has a ``preset``, which returns the ``Recipe`` for the level of a task, and perhaps its own
+      ``pairs``, a function ``(texts, maker) -> Pairs``. mirrorbench calls ``pairs`` at the start of each epoch with the
+      lines of the corpus and a ``PairMaker``; by default each line is paired with itself. A ``TuningError`` from it
+      fails the cells of this encoder.
+    - With ``tunes=False`` only the recipe's readout is used: ``pooling``, ``layers``, ``prompt``, ``attention`` and
+      ``normalize``.
+    - With ``create`` (and ``tunes=False``) the method makes the encoder itself, and neither preset nor pairs are used.
+
+    ``name`` must be the name under which the method is registered. A user's keys (``bert+NAME:lr=1e-5``) replace values
+    of the recipe.
 
     Example:
         Mirror-BERT's loss on neighbouring lines of the corpus:
 
         >>> from mirrorbench import Session, hookimpl
-        >>> from mirrorbench.plugin import Method
-        >>> from mirrorbench.runs.registry import load_plugins
-        >>> from mirrorbench.training.recipes import Recipe
+        >>> from mirrorbench.plugin import Method, Recipe, load_plugins
         >>> def preset(level, architecture, protocol):
-        ...     return Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="mean", augment=(("dropout", 0.1),))
+        ...     rates = (("dropout", 0.1),)
+        ...     return Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="mean", augment=rates)
         >>> def neighbours(texts, maker):
         ...     return maker.pairs(texts[:-1], texts[1:])
         >>> class NeighboursPlugin:
@@ -157,14 +189,14 @@ class Method:
     """
 
     name: str
-    """Name after ``+`` in a spec."""
+    """Name after ``+`` in a spec, the same as in ``register``."""
     preset: Callable[[str, str, str], Recipe]
     """``(level, architecture, protocol) -> Recipe`` with the paper's values: the level of a task (``word``, ``phrase``,
     ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``."""
     tunes: bool = True
     """Whether the weights change. A method that does not tune uses only pooling and layers of its recipe."""
     label: str = "{backbone} + {method}"
-    """Name of the row in tables, with ``{backbone}`` and ``{method}``."""
+    """Name of the row in tables; ``{backbone}`` and ``{method}`` stand for the names of the backbone and the method."""
     pairs: PairFunction = identical_pairs
     """``(texts, maker) -> Pairs``: makes the pairs of an epoch from the corpus. By default each string is paired with
     itself."""

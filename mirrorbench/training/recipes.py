@@ -37,13 +37,27 @@ STOPS = ("end", "auto")
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """The hyper-parameters of a tuning.
+    """The hyper-parameters of a tuning, and how the tuned encoder reads texts.
+
+    The preset of a ``Method`` returns one with the defaults of the method. mirrorbench then sets the fields that an
+    encoder spec names (``bert+mirror:lr=1e-5,span_mask=0``: every field but ``augment`` is a key, and so is the name of
+    every augmentation) and checks the values, which making a ``Recipe`` does not. Losses and pair functions receive the
+    result (``Objective.recipe``, ``PairMaker.recipe``). Required are ``temperature``, ``epochs``, ``train_max_length``
+    (in tokens) and ``pooling`` (the name of a registered pooling: ``mean``, ``cls``, ``last``, ``target`` ...). A
+    plugin cannot add fields: a parameter of its own is the rate of an augmentation, or a constant.
 
     Example:
-        >>> from mirrorbench.training.recipes import Recipe
-        >>> recipe = Recipe(temperature=0.04, epochs=1, train_max_length=50, pooling="mean", augment=(("dropout", 0.1),))
-        >>> recipe.rate("dropout"), recipe.rate("span_mask")
-        (0.1, 0.0)
+        A preset that trains longer on words:
+
+        >>> from dataclasses import replace
+        >>> from mirrorbench.plugin import Recipe
+        >>> def preset(level, architecture, protocol):
+        ...     recipe = Recipe(temperature=0.05, epochs=1, train_max_length=32, pooling="cls")
+        ...     recipe = replace(recipe, augment=(("dropout", 0.1), ("word_shuffle", 3.0)))
+        ...     return replace(recipe, epochs=3) if level == "word" else recipe
+        >>> recipe = preset("word", "bert", "paper")
+        >>> recipe.epochs, recipe.rate("dropout"), recipe.rate("span_mask")
+        (3, 0.1, 0.0)
     """
 
     temperature: float
@@ -53,7 +67,8 @@ class Recipe:
     train_max_length: int
     """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """Pooling in tuning and afterwards: see ``mirrorbench.models.pooling``."""
+    """Name of the registered pooling, in tuning and afterwards; ``mirrorbench list poolings`` shows all. The vector is
+    that of the target word if the name begins with ``target``."""
     layers: str = "-1:"
     """Layers that are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5
@@ -92,7 +107,9 @@ class Recipe:
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the attention of the model."""
     prompt: str = ""
-    """Template around each text, in tuning and afterwards, or its name: see ``mirrorbench.models.pooling``."""
+    """Template around each text, in tuning and afterwards, with ``{text}`` where the text stands and perhaps ``{mask}``
+    for the mask token; a text that precedes each text; or the name of a template: ``eol``, ``echo`` or one of the
+    model's files. Objectives and pair functions get it as a template with ``{text}``, or empty for none."""
     normalize: bool = False
     """Whether vectors are scaled to length 1, which changes no cosine."""
 
@@ -112,7 +129,15 @@ class Recipe:
         return settings
 
     def readout(self, max_length: int) -> Pooling:
-        """Return the pooling of texts of which at most ``max_length`` tokens are read."""
+        """Return how texts become vectors, for ``pool`` and ``Transformer.forward``.
+
+        Args:
+            max_length: number of tokens that are read of each text, special tokens included, those of a prompt
+                excluded.
+
+        Raises:
+            UsageError: a setting is not valid, or two cannot be combined.
+        """
         return Pooling(self.pooling, self.layers, max_length, self.prompt, self.normalize)
 
     def rate(self, augmentation: str) -> float:
