@@ -47,7 +47,7 @@ from mirrorbench.data.readers.text import read_lines
 from mirrorbench.data.store import DataStore
 from mirrorbench.models.encoder_systems import EncoderContext, TextEncoder
 from mirrorbench.models.opening import read_weights
-from mirrorbench.models.pooling import Tokens, pool
+from mirrorbench.models.pooling import Pooling, Tokens, pool
 from mirrorbench.models.ragged import Ragged
 from mirrorbench.reports.selection import Layout
 from mirrorbench.reports.table import Column, Row, Score, Table
@@ -146,6 +146,7 @@ __all__ = [  # noqa: RUF022
     "TokenizedPairs",
     "in_batch",
     "Transformer",
+    "Pooling",
     "Tokens",
     "pool",
     "Ragged",

@@ -122,7 +122,7 @@ _GROUPS: tuple[tuple[str, str, str], ...] = (
     ),
     (
         "models.pooling",
-        "DEFAULT_MAX_LENGTH Pooling PoolingEncoder TEXT template",
+        "DEFAULT_MAX_LENGTH PoolingEncoder TEXT template",
         "register_poolings, and pool on the tokens of Transformer",
     ),
     ("models.transformer", "load_transformer", "mirrorbench.load"),

@@ -22,6 +22,7 @@ from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 if TYPE_CHECKING:
     from mirrorbench.core.encoder_protocol import Array, TextInput
     from mirrorbench.core.plugins import Plugins
+    from mirrorbench.models.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,10 +287,15 @@ class TextEncoder:
         return digest(identity)
 
     @property
+    def transformer(self) -> Transformer | None:
+        """The model of its encoder; ``None`` for an encoder of another kind."""
+        transformer: Transformer | None = getattr(self.encoder, "transformer", None)
+        return transformer
+
+    @property
     def n_parameters(self) -> int | None:
         """Number of parameters of its model; ``None`` if its encoder does not state them."""
-        transformer = getattr(self.encoder, "transformer", None)
-        return None if transformer is None else int(transformer.n_parameters)
+        return None if self.transformer is None else self.transformer.n_parameters
 
     @property
     def max_length(self) -> int | None:

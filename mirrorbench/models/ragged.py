@@ -105,6 +105,8 @@ class Ragged:
             [[0, 1], [2, 3]]
         """
         n = len(self)
+        if n == 0:
+            return []
         n_padded = n * int(self.lengths.max())
         n_portions = -(-n_padded // max(1, most))
         return np.array_split(np.arange(n), min(n, n_portions))

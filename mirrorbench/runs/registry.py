@@ -100,7 +100,12 @@ def _add_method(
     if not isinstance(method, Method):
         raise PluginError(
             f"the method {name!r} of {origin} is a {type(method).__name__}",
-            "Register a Method of mirrorbench.training.methods.",
+            "Register a Method of mirrorbench.plugin.",
+        )
+    if method.name != name:
+        raise PluginError(
+            f"the method {name!r} of {origin} has the name {method.name!r}",
+            f"Write register({name!r}, Method({name!r}, ...)).",
         )
     registry.add(name, method, origin, description)
 

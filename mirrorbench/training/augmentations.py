@@ -62,8 +62,8 @@ class AugmentationContext:
     """``paper`` or ``released``."""
     shortest: int = 30
     """Characters of the shortest string that is changed under ``released`` (Mirror-BERT's code: 30)."""
-    mask_id: int = -1
-    """Id of the mask token, for token augmentations."""
+    mask_id: int | None = None
+    """Id of the mask token, for token augmentations; ``None`` if the backbone has none."""
     special_ids: frozenset[int] = frozenset()
     """Ids of the tokenizer's special tokens, for token augmentations."""
 
@@ -320,6 +320,7 @@ def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
     masked_positions = [i for i, draw in zip(positions, draws, strict=True) if draw < context.rate]
     if len(masked_positions) == len(positions):
         return ids
+    assert context.mask_id is not None  # a tuning that masks is refused for a backbone without a mask token
     masked = list(ids)
     for i in masked_positions:
         masked[i] = context.mask_id

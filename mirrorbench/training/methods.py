@@ -150,6 +150,23 @@ def identical_pairs(texts: Sequence[str], maker: PairMaker) -> Pairs:
     return maker.pairs(texts, texts)
 
 
+def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
+    """Return mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models).
+
+    Args:
+        level: not used.
+        architecture: not used.
+        protocol: ``paper``, or ``released``, whose mean includes the padding.
+
+    Example:
+        >>> from mirrorbench.training.methods import base_preset
+        >>> base_preset("sentence", "bert", "paper").pooling
+        'mean'
+    """
+    pooling = "mean-padded" if protocol == "released" else "mean"
+    return Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling=pooling)
+
+
 @dataclass(frozen=True, slots=True)
 class Method:
     """A way to make an encoder from a backbone (``bert+NAME``), which a plugin registers with ``register_methods``.
@@ -190,9 +207,10 @@ class Method:
 
     name: str
     """Name after ``+`` in a spec, the same as in ``register``."""
-    preset: Callable[[str, str, str], Recipe]
+    preset: Callable[[str, str, str], Recipe] = base_preset
     """``(level, architecture, protocol) -> Recipe`` with the paper's values: the level of a task (``word``, ``phrase``,
-    ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``."""
+    ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``. By default mean pooling over
+    the last layer, for a method that does not tune."""
     tunes: bool = True
     """Whether the weights change. A method that does not tune uses only pooling and layers of its recipe."""
     label: str = "{backbone} + {method}"
@@ -208,23 +226,6 @@ class Method:
     from the directory of the backbone, and checks the keys of the spec."""
     baseline: bool = False
     """Whether ``mirrorbench run --baselines`` has a row for it; such a method needs no labels and no settings."""
-
-
-def base_preset(level: str, architecture: str, protocol: str) -> Recipe:
-    """Return mean pooling over the last layer (paper 1, footnote 5: better than [CLS] for untuned models).
-
-    Args:
-        level: not used.
-        architecture: not used.
-        protocol: ``paper``, or ``released``, whose mean includes the padding.
-
-    Example:
-        >>> from mirrorbench.plugin import base_preset
-        >>> base_preset("sentence", "bert", "paper").pooling
-        'mean'
-    """
-    pooling = "mean-padded" if protocol == "released" else "mean"
-    return Recipe(temperature=1.0, epochs=1, train_max_length=64, pooling=pooling)
 
 
 def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:

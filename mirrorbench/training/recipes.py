@@ -98,12 +98,12 @@ class Recipe:
     base: float = LOSS_PARAMETERS["paper"]["base"]
     """Cosine in ``multi-similarity`` from which a positive is near enough and a negative too near."""
     lora: int = 0
-    """Rank of LoRA's matrices, which learn instead of the model's weights (``models.adapters``); 0: all weights learn."""
+    """Rank of LoRA's matrices, which learn instead of the model's weights; 0: all weights learn."""
     gradient_checkpointing: bool = False
-    """Whether a pass keeps only the inputs of layers, and computes the rest again (``models.gradient_checkpointing``)."""
+    """Whether a pass keeps only the inputs of layers, and computes the rest again: less memory, more time."""
     stop: str = "end"
-    """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without labels
-    (``mirrorbench.training.trajectory``)."""
+    """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without
+    labels."""
     attention: str = ""
     """``bidirectional`` lets each token of a causal model see the whole text; empty for the attention of the model."""
     prompt: str = ""
