@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ast
+import doctest
+import inspect
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from helpers.docstring_examples import run_examples
 
 import mirrorbench.plugin
 from mirrorbench.core.deprecated_names import DEPRECATED_NAMES
@@ -19,6 +22,27 @@ def test_every_public_plugin_name_is_importable() -> None:
         assert getattr(mirrorbench.plugin, name) is not None
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         mirrorbench.plugin.nothing  # noqa: B018
+
+
+DOCUMENTED = [
+    name
+    for name in mirrorbench.plugin.__all__
+    if inspect.isclass(getattr(mirrorbench.plugin, name))
+    or inspect.isfunction(getattr(mirrorbench.plugin, name))
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DOCUMENTED)
+def test_docstring_examples_of_public_names_run(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    value = getattr(mirrorbench.plugin, name)
+    (documented,) = doctest.DocTestFinder(recurse=False).find(value, name, globs={})
+    imported = re.findall(r"(?:from|import) (mirrorbench[\w.]*)", documented.docstring)
+    assert set(imported) <= {"mirrorbench", "mirrorbench.plugin"}
+    run_examples([documented])
 
 
 def test_public_names_are_not_deprecated() -> None:

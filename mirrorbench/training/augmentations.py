@@ -320,7 +320,9 @@ def token_mask(ids: list[int], context: AugmentationContext) -> list[int]:
     masked_positions = [i for i, draw in zip(positions, draws, strict=True) if draw < context.rate]
     if len(masked_positions) == len(positions):
         return ids
-    assert context.mask_id is not None  # a tuning that masks is refused for a backbone without a mask token
+    assert (
+        context.mask_id is not None
+    )  # a tuning that masks is refused for a backbone without a mask token
     masked = list(ids)
     for i in masked_positions:
         masked[i] = context.mask_id

@@ -199,6 +199,11 @@ def test_unloadable_plugin_is_reported_and_not_registered(
             for kind in ("encoders", "renderers", "executors")
         ),
         ("register_methods(register)", "register('a', max)", "the method 'a'"),
+        (
+            "register_methods(register)",
+            "from mirrorbench.plugin import Method; register('a', Method('b'))",
+            "the method 'a' of .* has the name 'b'",
+        ),
         ("register_metrics(register)", "register('a', None)", "is a NoneType"),
         ("register_augmentations(register)", "register('a', max, on='image')", "on='image'"),
         ("register_tasks(register)", "register(5)", "got a int"),

@@ -32,3 +32,14 @@ def test_ragged_arrays_equal_nested_lists(
         mask.append([True] * len(row) + [False] * n_padding)
     assert ragged.padded(width, -1).tolist() == padded
     assert ragged.mask(width).tolist() == mask
+
+
+@given(st.lists(st.lists(st.just(7), min_size=1, max_size=9), max_size=8), st.integers(0, 40))
+def test_portions_hold_all_rows_in_order(rows: list[list[int]], most: int) -> None:
+    ragged = Ragged.of(rows)
+    portions = [portion.tolist() for portion in ragged.portions(most)]
+    assert [row for portion in portions for row in portion] == list(range(len(rows)))
+    widest = max(map(len, rows), default=0)
+    for portion in portions:
+        # A portion of one more row would have more than ``most`` values with padding.
+        assert len(portion) == 1 or (len(portion) - 1) * widest < max(1, most)
