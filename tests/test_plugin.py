@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from string import Template
 
 import pytest
 from helpers.docstring_examples import run_examples
@@ -64,24 +65,42 @@ def test_importing_the_interface_imports_no_torch() -> None:
     assert printed == "[]\n"
 
 
-PACKAGES = sorted((Path(mirrorbench.__file__).parents[1] / "plugins").glob("*/"))
+SOURCE = Path(mirrorbench.__file__).parent
+PACKAGES = sorted((SOURCE.parent / "plugins").glob("*/"))
+TEMPLATES = sorted((SOURCE / "cli" / "templates").glob("*.py.tmpl"))
+
+
+def internal_imports(source: str) -> list[str]:
+    """Return what a file imports from ``mirrorbench`` other than names of the public interface."""
+    public = {"mirrorbench": mirrorbench.__all__, "mirrorbench.plugin": mirrorbench.plugin.__all__}
+    internal = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            modules = [alias.name for alias in node.names]
+            internal += [module for module in modules if module.startswith("mirrorbench.")]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            module = str(node.module)
+            if module.partition(".")[0] == "mirrorbench":
+                names = [alias.name for alias in node.names]
+                allowed = public.get(module, ())
+                internal += [f"{module}.{name}" for name in names if name not in allowed]
+    return internal
 
 
 @pytest.mark.skipif(not PACKAGES, reason="the packages are in a checkout alone")
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda path: path.name)
 def test_packages_import_public_names_alone(package: Path) -> None:
     """Code of a package, and of its tests, is written as that of any other plugin."""
-    public = {"mirrorbench": mirrorbench.__all__, "mirrorbench.plugin": mirrorbench.plugin.__all__}
-    wrong = []
-    for file in sorted(package.rglob("*.py")):
-        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import):
-                names = [alias.name for alias in node.names]
-                wrong += [(file, name) for name in names if name.startswith("mirrorbench.")]
-            elif (
-                isinstance(node, ast.ImportFrom) and str(node.module).split(".")[0] == "mirrorbench"
-            ):
-                names = [alias.name for alias in node.names]
-                allowed = public.get(str(node.module), ())
-                wrong += [(file, node.module, name) for name in names if name not in allowed]
-    assert not wrong
+    internal = {
+        file: internal_imports(file.read_text(encoding="utf-8")) for file in package.rglob("*.py")
+    }
+    assert {file: names for file, names in internal.items() if names} == {}
+
+
+@pytest.mark.parametrize("template", TEMPLATES, ids=lambda path: path.name)
+def test_new_plugin_imports_public_names_alone(template: Path) -> None:
+    """The files of ``mirrorbench plugin new`` are examples of a plugin."""
+    placeholders = {"name": "my-lab", "module": "mirrorbench_my_lab", "key": "my_lab"}
+    source = Template(template.read_text(encoding="utf-8")).substitute(placeholders)
+    assert "mirrorbench" in source
+    assert internal_imports(source) == []

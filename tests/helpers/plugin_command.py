@@ -26,12 +26,18 @@ def loaded_with(plugin: ModuleType) -> Plugins:
     return loaded
 
 
+def folder_of(plugin: ModuleType) -> Path:
+    """Return the folder from which a module is imported; in a checkout, its ``pyproject.toml`` is there, too."""
+    file = Path(plugin.__file__ or "")
+    depth = plugin.__name__.count(".")
+    if file.name == "__init__.py":
+        depth += 1
+    return file.parents[depth]
+
+
 def commands_of(plugin: ModuleType) -> dict[str, EntryPoint]:
     """Return the commands in a plugin's ``pyproject.toml``."""
-    project = (
-        Path(plugin.__file__ or "").parents[plugin.__file__.endswith("__init__.py")]
-        / "pyproject.toml"
-    )
+    project = folder_of(plugin) / "pyproject.toml"
     points = (
         tomllib.loads(project.read_text("utf-8"))["project"]["entry-points"]
         if project.is_file()

@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import pytest
 
-from helpers.plugin_command import loaded_with
+from helpers.plugin_command import folder_of, loaded_with
 from helpers.processes import start
 from mirrorbench.cli import COMMANDS, main
 from mirrorbench.core.plugins import Plugins
@@ -34,12 +34,10 @@ def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def plugins(
-    plugin: ModuleType, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Plugins]:
+def plugins(plugin: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plugins]:
     """The process-wide plugins, loaded anew; processes that the test starts find it and this package."""
     found = (
-        request.path.parents[1],
+        folder_of(plugin),
         Path(__file__).resolve().parents[1],
         os.environ.get("PYTHONPATH", ""),
     )

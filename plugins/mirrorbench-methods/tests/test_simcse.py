@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import pytest
 import torch
 from mirrorbench_methods import simcse
-from tuned import TEXTS, opened, tuned
+from sample_texts import CORPUS, TEXTS
 
-from mirrorbench.core.errors import TuningError
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.models.pooling import Pooling
+import mirrorbench
+from mirrorbench.plugin import Plugins, Transformer, TuningError
 
 
 @pytest.mark.parametrize(
@@ -32,9 +28,9 @@ def test_preset_equals_the_papers_values(
         assert not plugins.methods["simcse"].preset(level, architecture, "released").clean_corpus
 
 
-def test_head_applies_dense_layer_and_tanh(plugins: Plugins) -> None:
-    transformer, _ = opened(plugins, "simcse")
-    ids, pooling = transformer.tokenize(TEXTS[:3], 32), [Pooling("cls", "-1:", 32)]
+def test_head_applies_dense_layer_and_tanh(transformer: Transformer) -> None:
+    recipe = simcse.preset("sentence", "bert", "paper")
+    ids, pooling = transformer.tokenize(TEXTS[:3], 32), [recipe.readout(32)]
     with torch.no_grad():
         (before,) = transformer.forward(ids, pooling)
         detach = simcse.Head().attach(transformer.model, 1.0)
@@ -49,29 +45,7 @@ def test_head_applies_dense_layer_and_tanh(plugins: Plugins) -> None:
     assert "simcse_head.0.weight" not in transformer.model.state_dict()
 
 
-def test_head_is_trained_and_affects_the_weights(
-    plugins: Plugins, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    heads: list[torch.Tensor] = []
-    attach = simcse.Head.attach
-
-    def watched(self: simcse.Head, model: Any, rate: float) -> Any:
-        detach = attach(self, model, rate)
-        heads.extend(
-            [model.simcse_head[0].weight, model.simcse_head[0].weight.detach().clone()]
-            if detach
-            else []
-        )
-        return detach
-
-    monkeypatch.setattr(simcse.Head, "attach", watched)
-    report, after = tuned(plugins, "simcse", texts=TEXTS[:18], batch_size=18)
-    assert 0 < report.losses[0] < math.log(18) + 1
-    assert not any("simcse_head" in name for name in after)
-    assert not torch.equal(*heads)
-    _, without = tuned(plugins, "simcse", texts=TEXTS[:18], batch_size=18, simcse_head=0)
-    assert len(heads) == 2
-    assert not all(torch.equal(value, without[name]) for name, value in after.items())
+def test_head_on_other_layers_is_rejected(plugins: Plugins) -> None:
     with pytest.raises(TuningError, match="simcse_head is on the last layer") as caught:
-        tuned(plugins, "simcse", layers="-2:")
+        mirrorbench.load(f"tiny+simcse:layers=-2:,{CORPUS}", offline=True)
     assert "simcse_head=0" in caught.value.hint

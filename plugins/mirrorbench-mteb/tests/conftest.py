@@ -19,9 +19,7 @@ from helpers.plugin_fixtures import own_folders, plugins, said
 from memory import SPEC, similarity_task
 
 import mirrorbench
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.items import Pair
-from mirrorbench.data.store import DataStore
+from mirrorbench.plugin import DataStore, Pair, Plugins
 
 __all__ = ["own_folders", "plugins", "said"]
 

@@ -10,7 +10,7 @@ from datasets import Dataset, DatasetDict
 from mteb.abstasks.pair_classification import AbsTaskPairClassification
 from mteb.abstasks.sts import AbsTaskSTS
 
-from mirrorbench.data.items import Pair
+from mirrorbench.plugin import Pair
 
 SPEC = "tiny+mirror:batch_size=20,corpus=quick-sentences,corpus_size=60"
 """Spec of the encoder that the tests tune."""

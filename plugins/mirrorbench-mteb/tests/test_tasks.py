@@ -17,10 +17,7 @@ from mirrorbench_mteb.model import MirrorbenchModel
 from mirrorbench_mteb.tasks import from_mteb
 
 import mirrorbench
-from mirrorbench.core.errors import DataUnavailableError, UsageError
-from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.items import Pair
-from mirrorbench.data.store import DataStore
+from mirrorbench.plugin import DataStore, DataUnavailableError, Pair, Plugins, UsageError
 
 PROJECT = Path(__file__).resolve().parents[1]
 
@@ -58,8 +55,8 @@ def test_the_tasks_are_registered_under_mtebs_names(plugins: Plugins, tmp_path: 
 def test_registering_imports_neither_mteb_nor_datasets() -> None:
     code = (
         f"import sys; sys.path.insert(0, {str(PROJECT)!r}); import mirrorbench_mteb as m\n"
-        "from mirrorbench.runs.registry import plugins\n"
-        "p = plugins()\n"
+        "import mirrorbench\n"
+        "p = mirrorbench.Session().plugins\n"
         "m in p or p.add(m, 'mteb')\n"
         "p.tasks['mteb-STSBenchmark']\n"
         "import mirrorbench_mteb.commands\n"

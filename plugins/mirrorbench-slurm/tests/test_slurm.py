@@ -11,7 +11,7 @@ import mirrorbench_slurm
 import pytest
 from helpers.executor_bench import Bench
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.plugin import UsageError
 
 
 @pytest.mark.parametrize("cluster", [pytest.param("local", marks=pytest.mark.slow), "debug"])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tuned import TEXTS, opened, tuned
+from helpers.method_tunings import TEXTS, opened, tuned
 
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.training import checkpoints
