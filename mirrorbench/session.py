@@ -95,7 +95,7 @@ class Session:
                 "plugins",
                 plugins,
                 (Plugins,),
-                "what mirrorbench.runs.registry.load_plugins returns",
+                "what mirrorbench.plugin.load_plugins returns",
             )
         if reporter is not None:
             check_type(
