@@ -297,11 +297,15 @@ def builtin_cards() -> Mapping[str, Card]:
 def corpus_cards(corpus: str) -> tuple[Card, ...]:
     """Return the cards of a built-in corpus: one for each part of its name, in the order of the parts.
 
+    A plugin calls it for the languages, the licence or the files of the corpus that an encoder is tuned on. Nothing is
+    fetched or read but the cards.
+
     Args:
-        corpus: name of a corpus, or names joined by ``+``.
+        corpus: name of a corpus, or names joined by ``+``, as after ``--corpus``.
 
     Returns:
-        The cards; none if a part is not a built-in corpus, such as a file of the user.
+        The cards, each a ``Card``. There are none if a part has no built-in card, such as a file of the user, a
+        generated corpus, or the corpus of a plugin.
 
     Example:
         >>> from mirrorbench.plugin import corpus_cards

@@ -241,29 +241,62 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """The declaration of a task or a corpus.
+    r"""The declaration of a task or a corpus: where its files come from, how they are parsed, and how they are scored.
+
+    A plugin writes a card as a YAML file with these keys, and registers its path with ``register_tasks`` or
+    ``register_corpora``; mirrorbench makes the object. Plugins get it as the attribute ``card`` of a ``TaskKind``, in
+    ``TaskKind.from_card``, from ``corpus_cards``, and as the argument of the methods of ``DataStore``.
 
     Attributes:
         name: name on the command line, e.g. ``stsb``.
         kind: kind of task (``pair-similarity``), or ``corpus``.
         title: one line of description.
         level: ``word``, ``phrase``, ``sentence`` or ``wic``; selects the recipe.
-        languages: ISO 639-1 codes.
-        metric: main metric of a task; empty for a corpus.
+        languages: ISO 639-1 codes, a tuple.
         parser: name of a registered parser.
-        files: the original files.
+        files: the original files, a tuple of objects with the attributes ``path`` (name in the store, relative to the
+            card's folder), ``sha256``, ``size`` (in bytes), ``split`` (``train``, ``dev``, ``test``, or empty),
+            ``sources``, ``unverified`` (whether the checksum is unknown until the first fetch) and ``optional``. In
+            YAML a list of names of files beside the card, or of mappings.
         licence: name of the licence, or of several.
-        licence_url: address of the licence text.
         redistributable: whether anybody may pass the files on, for any purpose, with attribution.
         citation: BibTeX.
         homepage: address of the data set's page.
         version: raised when a change of the card changes scores.
-        notes: remarks for readers of results.
-        options: options of the parser; among them, ``split`` names the split that the task scores.
-        converted: a converted copy, used if no source of the originals can be reached.
-        label: column header in tables; by default the name.
-        folder: folder in the store, by default the name; cards of the same files share one.
-        identifies: name of the space of item ids, if other cards share it: equal ids then mean one item.
+        metric: main metric of a task; empty for a corpus (default).
+        licence_url: address of the licence text (default empty).
+        notes: remarks for readers of results (default empty).
+        options: options of the parser (default none); among them, ``split`` names the split that the task scores.
+        converted: a converted copy, used if no source of the originals can be reached (default ``None``).
+        label: column header in tables (default empty: the name).
+        folder: folder in the store (default: the name); cards of the same files share one.
+        identifies: name of the space of item ids, if other cards share it (default empty): equal ids then mean one
+            item.
+
+    Raises:
+        DataFormatError: when a file is registered as a card, if it is not one; when ``files_of`` is asked for a split
+            without files.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import load_plugins
+        >>> _ = Path("pets.tsv").write_text("a cat\ta kitten\t4.5\na cat\ta bus\t0.5\n")
+        >>> _ = Path("pets.yaml").write_text('''
+        ... name: pets
+        ... kind: pair-similarity
+        ... level: sentence
+        ... metric: spearman
+        ... parser: table
+        ... options: {format: tsv, columns: {left: 0, right: 1, gold: 2}, scale: [0, 5]}
+        ... files: [pets.tsv]
+        ... ''')
+
+        In a plugin, ``register_tasks`` calls ``register(Path("pets.yaml"))``. To see the card without one:
+
+        >>> plugins = load_plugins(discover=False).extended("register_tasks", Path("pets.yaml"))
+        >>> card = plugins.tasks["pets"].card
+        >>> card.metric, card.languages, [file.path for file in card.files_of(card.split)]
+        ('spearman', ('en',), ['pets.tsv'])
     """
 
     name: str

@@ -50,12 +50,30 @@ GENERATED = "generated"
 
 @dataclass(frozen=True, slots=True)
 class GeneratedCorpus:
-    """A corpus that a function generates.
+    """A corpus that a function generates, for tuning encoders.
+
+    A plugin makes it and registers it with ``register_corpora``. Then ``--corpus NAME``, the key ``corpus`` of an
+    encoder spec and the attribute ``corpus`` of a task may name it. mirrorbench calls ``generate`` whenever it reads
+    the corpus; blank strings are skipped, and by default equal ones are used once. A checksum of the strings identifies
+    the corpus. Corpora in files need a card instead.
 
     Attributes:
-        name: name in specs and on the command line.
+        name: name in specs and on the command line, without spaces and commas.
         title: one line for listings.
-        generate: returns the strings, the same at every call.
+        generate: called without arguments, returns a list or tuple of the strings, the same at every call.
+
+    Raises:
+        PluginError: when the corpus is read, if ``generate`` returns anything but a list or tuple of texts.
+
+    Example:
+        >>> from mirrorbench.plugin import GeneratedCorpus, load_plugins
+        >>> corpus = GeneratedCorpus("numbers", "a hundred numbers", lambda: [f"number {n}" for n in range(100)])
+
+        In a plugin, ``register_corpora`` calls ``register(corpus)``. To see it without one:
+
+        >>> plugins = load_plugins(discover=False).extended("register_corpora", corpus)
+        >>> plugins.corpora["numbers"].generate()[:2]
+        ['number 0', 'number 1']
     """
 
     name: str

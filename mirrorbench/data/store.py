@@ -64,12 +64,47 @@ def data_root() -> Path:
 
 
 class DataStore:
-    """A folder of verified data files.
+    """A folder of data files, returned only after their checksums were verified.
+
+    mirrorbench makes it and passes it to ``fetch``, ``identity`` and ``load`` of a ``Task``; a plugin makes one to read
+    the files of a card elsewhere. Files that a card has beside it, and those inside the package, are read where they
+    are. The methods take a ``Card``:
+
+    - ``resolve(card)``: fetch what is missing, and return an object with ``files`` (paths by name in the card),
+      ``parser``, ``options`` and ``checksums`` of the split that the card scores.
+    - ``items(card)``: the parsed items of that split, a list; fetches too.
+    - ``checksums(card)``: SHA-256 by file name, without reading the files.
+    - ``fetch(card, split=None, force=False)``: fetch the missing files of a split (``None``: all); paths by name.
+    - ``status(card)``: ``present``, ``missing`` or ``altered`` for each file name; ``verify(card)`` hashes all again.
+    - ``present(card)``: paths of the files that are present and intact, by name.
 
     Args:
-        root: the folder, created at the first write; ``None`` for ``data_root()``.
-        offline: never use the network; a missing file is an error.
-        parsers: parsers that cards may name, by default the built-in ones.
+        root: the folder, created at the first write; ``None`` (default) for the environment variable
+            ``MIRRORBENCH_DATA``, or the platform's folder for user data.
+        offline: never use the network; a missing file is an error (default false).
+        parsers: parsers that cards may name, such as ``load_plugins().parsers`` with those of plugins; by default the
+            built-in ones.
+
+    Attributes:
+        root: the folder, a ``Path``.
+        offline: the argument ``offline``.
+        parsers: the parsers by name.
+
+    Raises:
+        DataUnavailableError: a file is missing and cannot be fetched.
+        MirrorbenchError: a file is truncated or altered (``DataIntegrityError``).
+        DataFormatError: a file does not follow its format, or is empty.
+        UsageError: the card names a parser that is not registered.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import DataStore, corpus_cards
+        >>> store = DataStore(Path("data"), offline=True)
+        >>> (card,) = corpus_cards("quick-sentences")  # its file is inside the package
+        >>> store.status(card)
+        {'sentences.txt': 'present'}
+        >>> len(store.items(card))
+        800
     """
 
     def __init__(

@@ -33,10 +33,30 @@ Items = TypeVar("Items")
 class Vectors:
     """Encoded vectors, looked up by input.
 
+    mirrorbench encodes the distinct ``inputs`` of a task, makes this object, and passes it to ``Task.score``. There it
+    is called with a list of inputs, of which some may be equal, and returns their vectors in the order of the list. A
+    plugin's test makes the object itself.
+
     Args:
-        inputs: n distinct inputs.
-        array: their vectors, float32 of shape (n, dimensions).
+        inputs: n distinct ``TextInput`` objects.
+        array: their vectors in the same order, float32 of shape (n, dimensions).
         device: the torch device on which a task may compute, such as ``cuda:1`` (default ``cpu``).
+
+    Attributes:
+        inputs: the n inputs, a tuple.
+        array: the argument ``array``; row i is the vector of ``inputs[i]``.
+        device: the argument ``device``.
+
+    Raises:
+        KeyError: when called, for an input that was not encoded. Inputs are equal if all their fields are.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import TextInput, Vectors
+        >>> cat, dog = TextInput("a cat"), TextInput("a dog")
+        >>> vectors = Vectors([cat, dog], np.array([[1, 0], [0, 2]], dtype=np.float32))
+        >>> vectors([dog, dog, cat]).tolist()
+        [[0.0, 2.0], [0.0, 2.0], [1.0, 0.0]]
     """
 
     def __init__(self, inputs: Iterable[TextInput], array: Array, device: str = "cpu") -> None:
@@ -56,21 +76,34 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Scores:
-    """The scores of an encoder on a task.
+    """The scores of an encoder on a task, which ``Task.score`` returns.
+
+    If ``metrics`` lacks the task's main metric, mirrorbench adds the registered metric of that name, computed from
+    ``scores`` and ``gold``. Comparisons of encoders resample the items, so each item needs an id that stays the same
+    between runs.
 
     Attributes:
-        metrics: values by name, as fractions; ``None`` where a metric is undefined.
-        ids: identifiers of the n items, all different.
-        scores: the encoder's score of each item, shape (n,); converted to float64.
-        gold: the reference of each item, shape (n,); converted to float64.
+        metrics: values by name, as fractions (0.5, not 50); ``None`` where a metric is undefined. May be empty if the
+            main metric is registered.
+        ids: identifiers of the n items, different texts.
+        scores: the encoder's score of each item, n finite numbers; converted to float64 of shape (n,).
+        gold: the reference of each item, n numbers, with NaN for an item without one; converted to float64 of shape
+            (n,).
         coverage: share of the data set's items that could be scored (default 1).
-        notes: remarks that readers of the numbers need.
-        extra: further arrays by name, most often of one value for each item; stored beside the scores.
-        submission: answers for items whose labels are secret, in the organisers' format; stored as a text file.
+        notes: remarks that readers of the numbers need (default none).
+        extra: further arrays by name, most often of one value for each item (default none); stored beside the scores.
+        submission: answers for items whose labels are secret, in the organisers' format (default empty); stored as a
+            text file.
 
     Raises:
-        PluginError: a metric or score is not a finite number, two ids are equal, or ids, scores and references differ
-            in number.
+        PluginError: a metric is neither a finite number nor ``None``, a score is not finite, two ids are equal, or ids,
+            scores and references differ in number.
+
+    Example:
+        >>> from mirrorbench.plugin import Scores
+        >>> scores = Scores({"accuracy": 0.5}, ids=["q1", "q2"], scores=[1, 0], gold=[1, 1])
+        >>> scores.scores
+        array([1., 0.])
     """
 
     metrics: dict[str, float | None]
@@ -113,9 +146,22 @@ class Scores:
 class Task(ABC):
     """A data set with its question: the inputs to encode, and the scoring of their vectors.
 
-    A subclass sets the attributes ``name``, ``level`` and ``main_metric``, and implements ``identity``, ``load``,
-    ``inputs`` and ``score``. What ``load`` returns is passed to the other methods as ``items``; it may have any type.
-    Attributes are set in the class or in ``__init__``.
+    A plugin subclasses it for a question that no built-in kind of task asks, and registers an object of the subclass
+    with ``register_tasks``; ``register_readers`` returns such objects for users' own data. mirrorbench calls the
+    methods, and encodes what ``inputs`` returns: a task itself never calls a model. For items that a card's parser
+    reads, subclass ``TaskKind`` instead.
+
+    A subclass sets the attributes ``name``, ``level`` and ``main_metric``, in the class or in ``__init__``, and must
+    implement four methods. What ``load`` returns is passed to the others as ``items``; it may have any type.
+
+    - ``identity(data)``: checksums of the data by file name.
+    - ``load(data)``: the items, read from the ``DataStore`` or given in code.
+    - ``inputs(items)``: the ``TextInput`` objects to encode.
+    - ``score(items, vectors, protocol)``: the ``Scores``; ``vectors`` is called with a list of inputs.
+
+    It may implement, among others, ``fetch(data)`` for files to download, ``texts(items)`` for the overlap with tuning
+    corpora, ``first(items, limit)`` for ``--limit`` if the items are not a sequence, and ``remarks(items)`` for notes
+    below tables. Each method's own docstring says what it does by default.
 
     Attributes:
         name: as written after ``--tasks`` (required).
@@ -129,15 +175,20 @@ class Task(ABC):
         version: a positive integer; raise it when scores change although the files do not (default 1).
         identifies: name of the set that the ids of items are from, if other tasks share it: items of one id are then
             one item of an average, or a part of one (after a slash). By default items are the same if their contents are.
-        baselines: rows of tables that need no encoder: the row's label to the metric that holds its score.
+        baselines: rows of tables that need no encoder: the row's label to the metric that holds its score (default
+            none).
         untuned: whether a bare backbone gets a single row, untuned and read as its files say, instead of the papers'
             ladder of rows (default false; true for a user's own data).
         private: whether texts are a user's own, so that what is stored of them must not let others guess them (default
             false).
 
+    Raises:
+        PluginError: at registration, if a required attribute is missing or of another type, or the level is unknown;
+            when run, if ``inputs`` returns anything but ``TextInput`` objects, or ``score`` anything but ``Scores``.
+
     Example:
         >>> import mirrorbench
-        >>> from mirrorbench.tasks import Scores, Task, TextInput, Vectors
+        >>> from mirrorbench.plugin import Scores, Task, TextInput, Vectors
         >>> class Generality(Task):
         ...     '''Do general words have shorter vectors than specific ones?'''
         ...
@@ -163,7 +214,7 @@ class Task(ABC):
         >>> task = Generality()
         >>> items = task.load(None)
         >>> inputs = task.inputs(items)
-        >>> vectors = Vectors(inputs, mirrorbench.load("tiny").encode(inputs))
+        >>> vectors = Vectors(inputs, mirrorbench.load("tiny", device="cpu").encode(inputs))
         >>> task.score(items, vectors, "paper").scores.shape
         (4,)
     """
@@ -357,26 +408,79 @@ class TaskInfo(TypedDict, total=False):
 class TaskKind(Task, Generic[Items]):
     """A task on items that are given, read by a function, or parsed from the files of a card.
 
-    A subclass implements ``check``, ``inputs`` and ``score``, and sets ``item_class``. Registered as a kind
-    (``register_task_kinds``), it makes tasks of cards.
+    A plugin subclasses it and registers the class with ``register_task_kinds``: then cards whose ``kind`` has this name
+    become tasks. An object made in code, ``Subclass(name, items)``, is registered with ``register_tasks``. Without a
+    card the items' checksum identifies the data.
+
+    A subclass sets ``item_class`` and must implement three methods:
+
+    - ``check(items)``: raise ``DataFormatError`` if the items do not suit the kind; ``self.check_ids(ids)`` does so if
+      there are none or two ids are equal.
+    - ``inputs(items)``: the ``TextInput`` objects to encode.
+    - ``score(items, vectors, protocol)``: the ``Scores``, as for ``Task``.
+
+    It may implement ``written(items)``, a text that identifies items given in code (default: their ``repr``, which must
+    not differ between processes, as that of a set does), and the optional methods of ``Task``, such as
+    ``texts(items)``.
 
     Args:
         name: the task's name.
-        items: the items themselves, or a function that reads them from a ``DataStore``.
-        **info: attributes of ``Task``: ``title``, ``level``, ``languages``, ``corpus``, ``main_metric``, ``version`` and
-            ``identifies``. The defaults are those of the class; without one, ``level`` and ``main_metric`` are required.
+        items: the items, an iterable (passed to the methods as a list) or one object that holds all of them; or a
+            function that reads them from a ``DataStore``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level``, ``languages``, ``corpus``,
+            ``main_metric``, ``version`` and ``identifies``. The defaults are those of the class; without one, ``level``
+            and ``main_metric`` are required.
+
+    Attributes:
+        item_class: set in the class: the class of the items that a card's parser must return (default ``object``).
+        items_name: set in the class: the key of the items' checksum in ``identity`` (default ``items``).
+        one_object: set in the class: whether the parser returns a list of a single object that holds all items, which
+            is then passed to the methods instead of a list (default false).
+        from_options: set in the class: names of card options that are arguments of the constructor (default none).
+        settable: set in the class: card options that a user may set after the task's name (``bli-en-fr:train=1k``),
+            with their defaults (default none).
+        card: the ``Card`` of the task; ``None`` for a task made in code.
+
+    Raises:
+        DataFormatError: by ``load``, if ``check`` refuses the items, or the card's parser returns others than
+            ``item_class``.
+
+    Example:
+        Is a text closer to its paraphrase than to another text?
+
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import Scores, TaskKind, TextInput, Vectors, cosine
+        >>> class Triplets(TaskKind):
+        ...     item_class = tuple
+        ...     level = "sentence"
+        ...     main_metric = "accuracy"
+        ...
+        ...     def check(self, items):
+        ...         self.check_ids([text for text, _, _ in items])
+        ...
+        ...     def inputs(self, items):
+        ...         return [TextInput(text) for item in items for text in item]
+        ...
+        ...     def score(self, items, vectors, protocol):
+        ...         texts, near, far = (vectors([TextInput(text) for text in side]) for side in zip(*items))
+        ...         right = cosine(texts, near) > cosine(texts, far)
+        ...         ids = [item[0] for item in items]
+        ...         return Scores({"accuracy": right.mean()}, ids, scores=right, gold=np.ones(len(items)))
+
+        To try it without a plugin, with the vectors of an encoder:
+
+        >>> task = Triplets("paraphrases", [("a cat", "a kitten", "a bus"), ("a car", "an auto", "a cow")])
+        >>> items = task.load(None)
+        >>> array = np.array([[2, 1], [3, 1], [0, 1], [1, 4], [0, 1], [1, 3]], dtype=np.float32)
+        >>> task.score(items, Vectors(task.inputs(items), array), "paper").metrics
+        {'accuracy': 0.5}
     """
 
     items_name: ClassVar[str] = "items"
-    """The name, in ``identity``, of items that do not come from a card."""
     item_class: ClassVar[type] = object
-    """The class of the items that a card's parser must return."""
     one_object: ClassVar[bool] = False
-    """Whether a parser returns a list of one object that holds all items."""
     from_options: ClassVar[tuple[str, ...]] = ()
-    """Options of a card that are arguments of the constructor."""
     settable: ClassVar[Mapping[str, Any]] = {}
-    """Options of a card that a user may set after the task's name (``bli-en-fr:train=1k``), with their defaults."""
 
     card: Card | None = None
 

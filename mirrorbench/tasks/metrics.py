@@ -14,7 +14,27 @@ from mirrorbench.tasks.thresholds import exact_threshold as exact_threshold  # i
 
 
 def cosine(left: NDArray[Any], right: NDArray[Any]) -> NDArray[np.float64]:
-    """Return row-wise cosines of two arrays of shape (n, d), ``rounded``; 0 where a vector is zero."""
+    """Return the cosine of each row of an array with the same row of another.
+
+    A task calls it with the vectors of the two sides of its pairs. Cosines are computed in float64 and rounded to ten
+    decimals, so that equal pairs of vectors tie.
+
+    Args:
+        left: n vectors, shape (n, dimensions), of any type of numbers.
+        right: n vectors of the same shape.
+
+    Returns:
+        The cosines, from -1 to 1, shape (n,); 0 where one of the two vectors is all zero.
+
+    Raises:
+        ValueError: the arrays differ in dimensions.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import cosine
+        >>> cosine(np.array([[1, 0], [3, 4], [0, 0]]), np.array([[2, 0], [4, 3], [1, 1]])).tolist()
+        [1.0, 0.96, 0.0]
+    """
     x = left.astype(np.float64)
     y = right.astype(np.float64)
     norms = np.linalg.norm(x, axis=1) * np.linalg.norm(y, axis=1)

@@ -60,9 +60,34 @@ class PairSimilarity(CosineTask[Pair]):
 
     Args:
         name: the task's name.
-        items: ``Pair`` objects, or a function that reads them from a ``DataStore``.
-        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``sentence`` and ``main_metric``
-            ``spearman``. Of two ``languages`` the first is that of the left texts, the second that of the right ones.
+        items: ``Pair`` objects, or a function ``(DataStore) -> list[Pair]``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``sentence``), ``languages``
+            (``("en",)``), ``corpus``, ``main_metric`` (``spearman``), ``version`` (1) and ``identifies``. Of two
+            ``languages`` the first is that of the left texts, the second that of the right ones.
+
+    Raises:
+        DataFormatError: by ``load``, if there are no pairs, or two have the same id.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``pair-similarity``. A subclass may override any method, and must implement none.
+
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import Pair, PairSimilarity, Vectors
+        >>> pairs = [
+        ...     Pair("1", "a cat", "a kitten", gold=4.5),
+        ...     Pair("2", "a cat", "a bus", gold=0.5),
+        ...     Pair("3", "a car", "a bus", gold=2.5),
+        ... ]
+        >>> task = PairSimilarity("vehicles", pairs, corpus="quick-sentences")
+
+        To try it without a plugin:
+
+        >>> items = task.load(None)
+        >>> inputs = task.inputs(items)
+        >>> vectors = Vectors(inputs, mirrorbench.load("tiny", device="cpu").encode(inputs))
+        >>> sorted(task.score(items, vectors).metrics)
+        ['pearson', 'spearman']
     """
 
     item_class = Pair
@@ -125,8 +150,36 @@ class PairClassification(PairSimilarity):
 
     Args:
         name: the task's name.
-        items: ``Pair`` objects whose ``gold`` is 0 or 1, or a function that reads them from a ``DataStore``.
-        **info: as for ``PairSimilarity``, with ``auc`` as the default of ``main_metric``.
+        items: ``Pair`` objects whose ``gold`` is 0 or 1 (1: the texts belong together), or a function
+            ``(DataStore) -> list[Pair]``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``sentence``), ``languages``
+            (``("en",)``), ``corpus``, ``main_metric`` (``auc``), ``version`` (1) and ``identifies``. Of two
+            ``languages`` the first is that of the left texts, the second that of the right ones.
+
+    Raises:
+        DataFormatError: by ``load``, if two pairs have the same id, a label is neither 0 nor 1, or one of both does not
+            occur.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``pair-classification``. A subclass may override any method, and must implement none.
+
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import Pair, PairClassification, Vectors
+        >>> pairs = [
+        ...     Pair("1", "Where can I park?", "The car park is behind the station.", gold=1),
+        ...     Pair("2", "Where can I park?", "We open at nine.", gold=0),
+        ... ]
+        >>> task = PairClassification("answers", pairs)
+
+        To try it without a plugin, with an encoder's vectors of the two texts of each pair:
+
+        >>> items = task.load(None)
+        >>> question, right, wrong = [1, 0], [2, 1], [0, 1]
+        >>> texts = list(dict.fromkeys(task.inputs(items)))  # without repeats
+        >>> vectors = Vectors(texts, np.array([question, right, wrong], dtype=np.float32))
+        >>> task.score(items, vectors).metrics
+        {'auc': 1.0}
     """
 
     main_metric = "auc"

@@ -89,11 +89,44 @@ class WordInContext(ContextTask[ContextPair]):
 
     Args:
         name: the task's name.
-        items: ``ContextPair`` objects, or a function that reads them from a ``DataStore``.
+        items: ``ContextPair`` objects, or a function ``(DataStore) -> list[ContextPair]``. The split ``dev`` must have
+            labels.
         answers: the organisers' words for no and yes, for the submission of a test split without labels; by default
             ``F`` and ``T``.
-        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
-            ``test_accuracy``. The main metric is undefined where its split has no labels.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``wic``), ``languages`` (``("en",)``),
+            ``corpus``, ``main_metric`` (``test_accuracy``), ``version`` (1) and ``identifies``.
+            The main metric is undefined where its split has no labels.
+
+    Raises:
+        DataFormatError: by ``load``, if two pairs have the same id, a target is not in its text, or the split ``dev``
+            lacks pairs of either label or has other labels than 0 and 1.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``word-in-context``. A subclass may override any method, and must implement none.
+
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import ContextPair, TextInput, Vectors, WordInContext
+        >>> def word(text, target):
+        ...     start = text.index(target)
+        ...     return TextInput(text, ((start, start + len(target)),))
+        >>> shore, trees = word("They sat on the bank.", "bank"), word("Trees grow along the bank.", "bank")
+        >>> money, loan = word("She works in a bank.", "bank"), word("The bank gave us a loan.", "bank")
+        >>> pairs = [
+        ...     ContextPair("dev/1", shore, trees, label=1, split="dev"),
+        ...     ContextPair("dev/2", shore, money, label=0, split="dev"),
+        ...     ContextPair("test/1", money, loan, label=1, split="test"),
+        ... ]
+        >>> task = WordInContext("senses", pairs)
+
+        To try it without a plugin:
+
+        >>> items = task.load(None)
+        >>> inputs = list(dict.fromkeys(task.inputs(items)))  # without repeats
+        >>> encoder = mirrorbench.load("tiny", level="wic", device="cpu")
+        >>> scores = task.score(items, Vectors(inputs, encoder.encode(inputs)))
+        >>> list(scores.metrics)
+        ['dev_accuracy', 'dev_auc', 'test_accuracy', 'test_auc', 'threshold']
     """
 
     item_class = ContextPair
@@ -176,13 +209,39 @@ class WordInContext(ContextTask[ContextPair]):
 class UsageSimilarity(ContextTask[RatedContexts]):
     """Cosine of two uses of a word against human ratings of their similarity (MirrorWiC, section 4).
 
-    Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs.
+    Metrics: ``spearman`` (the paper's) and ``pearson`` over all pairs; ``None`` for fewer than two pairs, or if all
+    cosines or all ratings are equal.
 
     Args:
         name: the task's name.
-        items: ``RatedContexts`` objects, or a function that reads them from a ``DataStore``.
-        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
-            ``spearman``.
+        items: ``RatedContexts`` objects, or a function ``(DataStore) -> list[RatedContexts]``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``wic``), ``languages`` (``("en",)``),
+            ``corpus``, ``main_metric`` (``spearman``), ``version`` (1) and ``identifies``.
+
+    Raises:
+        DataFormatError: by ``load``, if there are no pairs, two have the same id, or a target is not in its text.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``usage-similarity``. A subclass may override any method, and must implement none.
+
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import RatedContexts, TextInput, UsageSimilarity, Vectors
+        >>> river = TextInput("the river bank", ((10, 14),))
+        >>> shore = TextInput("the bank of the lake", ((4, 8),))
+        >>> money = TextInput("a bank in the city", ((2, 6),))
+        >>> pairs = [
+        ...     RatedContexts("1", river, shore, rating=4.5),
+        ...     RatedContexts("2", river, money, rating=1.5),
+        ... ]
+        >>> task = UsageSimilarity("uses", pairs)
+
+        To try it without a plugin, with an encoder's vectors of the three words in context:
+
+        >>> items = task.load(None)
+        >>> vectors = Vectors([river, shore, money], np.array([[2, 1], [2, 2], [0, 1]], dtype=np.float32))
+        >>> round(task.score(items, vectors).metrics["spearman"], 6)
+        1.0
     """
 
     item_class = RatedContexts
@@ -211,9 +270,45 @@ class SimilarityChange(ContextTask[ContextChange]):
 
     Args:
         name: the task's name.
-        items: ``ContextChange`` objects, or a function that reads them from a ``DataStore``.
-        **info: attributes of ``Task``, as for ``TaskKind``; by default ``level`` is ``wic`` and ``main_metric``
-            ``subtask1_spearman``.
+        items: ``ContextChange`` objects, or a function ``(DataStore) -> list[ContextChange]``.
+        **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``wic``), ``languages`` (``("en",)``),
+            ``corpus``, ``main_metric`` (``subtask1_spearman``), ``version`` (1) and ``identifies``.
+
+    Raises:
+        DataFormatError: by ``load``, if there are no items, two have the same id, or a target is not in its text.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``similarity-change``. A subclass may override any method, and must implement none.
+
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import ContextChange, RatedContexts, SimilarityChange, TextInput, Vectors
+        >>> def in_context(text, left, right, rating):
+        ...     spans = [(text.index(word), text.index(word) + len(word)) for word in (left, right)]
+        ...     return RatedContexts(text, TextInput(text, (spans[0],)), TextInput(text, (spans[1],)), rating)
+        >>> changes = [
+        ...     ContextChange(
+        ...         "bank",
+        ...         first=in_context("The bank of the river floods.", "bank", "river", rating=8.0),
+        ...         second=in_context("The bank by the river lends money.", "bank", "river", rating=3.0),
+        ...     ),
+        ...     ContextChange(
+        ...         "plant",
+        ...         first=in_context("The plant needs rain.", "plant", "rain", rating=6.0),
+        ...         second=in_context("The plant closed in the rain.", "plant", "rain", rating=4.0),
+        ...     ),
+        ... ]
+        >>> task = SimilarityChange("changes", changes)
+
+        To try it without a plugin, with an encoder's vectors of the two words in each of the four contexts:
+
+        >>> items = task.load(None)
+        >>> rows = [[1, 0], [3, 1], [1, 0], [1, 3], [1, 0], [2, 1], [1, 0], [1, 1]]
+        >>> scores = task.score(items, Vectors(task.inputs(items), np.array(rows, dtype=np.float32)))
+        >>> scores.scores.round(2)  # the changes of the cosines
+        array([-0.63, -0.19])
+        >>> round(scores.metrics["subtask1_spearman"], 6)
+        1.0
     """
 
     item_class = ContextChange

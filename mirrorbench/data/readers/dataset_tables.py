@@ -66,16 +66,53 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """The columns of a format.
+    r"""The columns of a table in text files, for a parser that a plugin registers with ``register_parsers``.
+
+    ``read_all(files)`` yields the rows of the files that a parser gets, ``read(path)`` returns those of one file, and
+    ``split(lines, path)`` those of lines that were read elsewhere. No row is dropped: an irregular one is an error.
+
+    A row has the attributes ``path``, ``line`` (number of the line, from 1) and ``values`` (texts by column, the name
+    or the number from 0), and these methods:
+
+    - ``text(column)``: the text in the column, unchanged; it must not be blank.
+    - ``number(column, (low, high))``: the decimal number, which must lie between the two bounds (included).
+    - ``label(column, labels)``: the value of the label in the mapping ``labels``.
+    - ``unique(item_id)``: the id itself, after checking that no earlier row of the same ``read_all`` has it.
+    - ``error(problem)``: a ``DataFormatError`` to raise, whose message begins with file and line.
 
     Attributes:
         names: the columns in order, or the required ones if the header gives the order. If empty, columns are numbered
             and all rows have as many as the first.
         header: whether the first line names the columns: ``exact`` (these and no others), ``order`` (these and perhaps
             others, in any order), or empty for no header (default).
-        widths: permitted numbers of columns; by default the number of names, or of columns in the header.
+        widths: permitted numbers of columns, without a header; by default the number of names.
         separator: with ``,`` quotes follow RFC 4180, one row per line; with any other (default: a tab), quotes are text.
         encoding: encoding of the file (default ``utf-8-sig``: UTF-8, perhaps with a byte order mark).
+
+    Raises:
+        DataFormatError: when rows are read, if the header lacks a name, a row has another number of columns, or a file
+            is not text in the encoding; by the methods of a row, if a value is not as it should be. The message names
+            the file, and the line unless it is the header.
+        DataUnavailableError: when rows are read, if a file cannot be read.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import Columns, Pair
+        >>> def parse_ratings(files, options):
+        ...     columns = Columns(("word1", "word2", "rating"), header="order")
+        ...     pairs = []
+        ...     for row in columns.read_all(files):
+        ...         left = row.text("word1")
+        ...         right = row.text("word2")
+        ...         item_id = row.unique(f"{left}/{right}")
+        ...         pairs.append(Pair(item_id, left, right, gold=row.number("rating", (0, 10))))
+        ...     return pairs
+
+        In a plugin, ``register_parsers`` calls ``register("ratings", parse_ratings)``. To try it without one:
+
+        >>> _ = Path("words.tsv").write_text("word1\tword2\trating\ncat\tkitten\t8.5\ncat\tbus\t0.5\n")
+        >>> [pair.id for pair in parse_ratings({"words.tsv": Path("words.tsv")}, {})]
+        ['cat/kitten', 'cat/bus']
     """
 
     names: Sequence[str | int]

@@ -19,7 +19,32 @@ from mirrorbench.data.readers.files import (
 
 
 def read_lines(path: Path, encoding: str = "utf-8-sig") -> list[str]:
-    """Read the lines of a text file (see ``decoded``), decompressed if its name ends in ``.gz``."""
+    r"""Read the lines of a text file, decompressed if its name ends in ``.gz``.
+
+    A plugin calls it in a parser for a format that is not a table. Lines end at a line feed, or at a carriage return
+    and a line feed, and at nothing else: texts may hold other separators. Line ends and a byte order mark are removed,
+    white space is kept, and blank lines are returned too, so that line i has index i - 1.
+
+    Args:
+        path: the file.
+        encoding: the encoding of the file. By default UTF-8, perhaps with a byte order mark; then UTF-16 with a byte
+            order mark is read too.
+
+    Returns:
+        The lines in file order; none for an empty file.
+
+    Raises:
+        DataFormatError: the file is not text in this encoding, its lines end in a carriage return alone, or compressed
+            data are damaged or hold more than 1 GiB. The message names file and line where there is one.
+        DataUnavailableError: the file cannot be read.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import read_lines
+        >>> _ = Path("questions.txt").write_text("Where can I park?\nWhen do you open?\n", encoding="utf-8")
+        >>> read_lines(Path("questions.txt"))
+        ['Where can I park?', 'When do you open?']
+    """
     return list(stream_lines(path, encoding))
 
 

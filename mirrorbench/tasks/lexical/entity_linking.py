@@ -37,6 +37,36 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
             ``DataStore``.
         **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``phrase``), ``languages``
             (``("en",)``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1) and ``identifies``.
+
+    Raises:
+        DataFormatError: by ``load``, if a fold has no mentions or no names, or two mentions of the task have the same
+            id.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``entity-linking``. A subclass may override any method, and must implement none.
+
+        >>> from typing import NamedTuple
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import EntityLinking, Linking, Vectors
+        >>> class Mention(NamedTuple):
+        ...     id: str
+        ...     parts: tuple[str, ...]
+        ...     gold: frozenset[str]
+        ...     document: str = ""
+        >>> linking = Linking(
+        ...     mentions=(Mention("note-7/1", ("heart attacks",), frozenset({"D009203"})),),
+        ...     names=("heart attack", "flu"),
+        ...     ids=(frozenset({"D009203"}), frozenset({"D007251"})),
+        ... )
+        >>> task = EntityLinking("notes", [linking])
+
+        To try it without a plugin, with an encoder's vectors of the mention and the two names:
+
+        >>> items = task.load(None)
+        >>> array = np.array([[2, 1], [3, 1], [0, 1]], dtype=np.float32)
+        >>> task.score(items, Vectors(task.inputs(items), array)).metrics
+        {'accuracy@1': 1.0, 'accuracy@5': 1.0}
     """
 
     items_name = "linkings"

@@ -166,12 +166,40 @@ class LexiconInduction(TaskKind[Lexicon]):
 
     Args:
         name: the task's name.
-        items: the dictionaries, or a function that reads them from a ``DataStore``.
-        self_learning: rounds of self-learning (default 0).
-        mapping: a name in ``MAPPINGS`` (default ``orthogonal``).
+        items: a ``Lexicon``, which holds the dictionaries and the candidate translations, or a function
+            ``(DataStore) -> Lexicon``.
+        self_learning: rounds of extending the training pairs by mutual nearest neighbours (default 0).
+        mapping: ``orthogonal`` (default) or ``supervised``.
         **info: ``languages``, a source and a target (required), and other attributes of ``Task``: ``title`` (default:
             the name), ``level`` (``word``), ``corpus``, ``main_metric`` (``accuracy@1``), ``version`` (1) and
             ``identifies``.
+
+    Raises:
+        PluginError: there are not two languages.
+        UsageError: there is no mapping of this name.
+        DataFormatError: by ``load``, if there are no training pairs or no test pairs.
+        EncodingError: by ``score``, if the encoder has no vectors for any training pair, or for any test pair.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``lexicon-induction``. A subclass may override any method, and must implement none.
+
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import Lexicon, LexiconInduction, Vectors
+        >>> lexicon = Lexicon(
+        ...     train=(("dog", "Hund"), ("cat", "Katze"), ("house", "Haus")),
+        ...     test=(("mouse", "Maus"),),
+        ... )
+        >>> task = LexiconInduction("animals", lexicon, languages=("en", "de"))
+
+        To try it without a plugin, with an encoder's vectors of the four source words and the four target words:
+
+        >>> items = task.load(None)
+        >>> source = np.eye(4, dtype=np.float32)
+        >>> vectors = Vectors(task.inputs(items), np.concatenate([source, source[:, ::-1]]))
+        >>> scores = task.score(items, vectors)
+        >>> scores.ids, scores.metrics["accuracy@1"]
+        (['mouse'], 1.0)
     """
 
     items_name = "lexicon"

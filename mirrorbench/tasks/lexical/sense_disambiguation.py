@@ -34,9 +34,49 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
 
     Args:
         name: the task's name.
-        items: the words and their senses, or a function that reads them from a ``DataStore``.
+        items: a ``Disambiguation``, which holds the words and their senses, or a function
+            ``(DataStore) -> Disambiguation``.
         **info: attributes of ``Task``: ``title`` (default: the name), ``level`` (``wic``), ``languages``
             (``("en",)``), ``corpus``, ``main_metric`` (``accuracy``), ``version`` (1) and ``identifies``.
+
+    Raises:
+        DataFormatError: by ``load``, if there are no words, two have the same id, a candidate sense has no contexts, or
+            a word has no right sense or one that is not among its candidates; for a card, if its options ``examples``
+            or ``seed`` are wrong.
+
+    Example:
+        A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
+        the kind ``sense-disambiguation``. A subclass may override any method, and must implement none.
+
+        >>> from typing import NamedTuple
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import Disambiguation, SenseDisambiguation, TextInput, Vectors
+        >>> class Occurrence(NamedTuple):
+        ...     id: str
+        ...     target: TextInput
+        ...     candidates: tuple[str, ...]
+        ...     gold: frozenset[str]
+        ...     corpus: str
+        ...     contexts: tuple[str, ...] = ()
+        >>> class SenseContexts(NamedTuple):
+        ...     examples: tuple[TextInput, ...]
+        ...     gloss: TextInput
+        >>> word = TextInput("They sat on the bank.", spans=((16, 20),))
+        >>> shore = SenseContexts((), TextInput("bank means sloping land beside water", spans=((0, 4),)))
+        >>> money = SenseContexts((), TextInput("bank means a company that lends money", spans=((0, 4),)))
+        >>> disambiguation = Disambiguation(
+        ...     occurrences=(Occurrence("s1.t1", word, ("bank%1", "bank%2"), frozenset({"bank%1"}), "toy"),),
+        ...     senses={"bank%1": shore, "bank%2": money},
+        ... )
+        >>> task = SenseDisambiguation("senses", disambiguation)
+
+        To try it without a plugin, with an encoder's vectors of the word and of the two definitions:
+
+        >>> items = task.load(None)
+        >>> array = np.array([[2, 1], [3, 1], [0, 1]], dtype=np.float32)
+        >>> scores = task.score(items, Vectors(task.inputs(items), array))
+        >>> scores.extra["predicted"].tolist(), scores.metrics["accuracy"]
+        (['bank%1'], 1.0)
     """
 
     item_class = Disambiguation
