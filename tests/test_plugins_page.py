@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+import runpy
 import shlex
 import tomllib
 from pathlib import Path
@@ -14,6 +15,7 @@ from helpers.documentation_pages import commands, files
 from helpers.fresh_environments import Fresh, fresh_environment
 from helpers.page_reader import Shell
 
+from mirrorbench.core.errors import DataFormatError
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.data.card_files import load_card
 from mirrorbench.data.store import DataStore
@@ -59,6 +61,9 @@ def test_single_file_plugin_commands_work(
         "uses",
         "generality",
         "layers=2",
+        "nearest",
+        "pets.bars",
+        "tiny+mirror:corpus=quick-sentences,corpus_size=200 ",
         "tiny+mirror: ",
     ):
         assert expected in output, expected
@@ -111,6 +116,28 @@ def test_documented_task_cards_load(tmp_path: Path) -> None:
     cards = {name: load_card(tmp_path / name) for name in shown if name.endswith(".yaml")}
     (file,) = cards["stsb-hub.yaml"].files
     assert file.sources[0].describe() in shown["stsb-hub.yaml"]
+
+
+def test_documented_analysis_script_runs(
+    work: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(work)
+    runpy.run_path("ask.py")
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3
+    similarities = [float(line.split()[0]) for line in lines]
+    assert similarities == sorted(similarities, reverse=True)
+    assert lines[0].endswith("The cat is asleep on a sofa.")
+
+
+def test_documented_reader_names_the_wrong_line(plugins: Plugins, work: Path) -> None:
+    plugins.add_file(work / "bars.py")
+    path = work / "pets.bars"
+    store = DataStore(work, offline=True)
+    assert len(plugins.tasks[str(path)].load(store)) == 3
+    path.write_text("4.8 | one text\n", encoding="utf-8")
+    with pytest.raises(DataFormatError, match="line 1: not a number and two texts"):
+        plugins.tasks[str(path)].load(store)
 
 
 def test_plugin_page_lists_every_task_kind_correctly(plugins: Plugins) -> None:

@@ -121,14 +121,36 @@ def pick_device(name: str = "auto") -> torch.device:
 def worker_device(requested: str, gpus: Value | None, here: bool = False) -> str:
     """Return the device, ``cpu`` or ``cuda``, of an executor's workers, which see only the GPUs assigned to them.
 
+    An executor whose workers are on other machines calls it in the function that it registers as ``device`` (hook
+    ``register_executors``). mirrorbench plans precisions for this device, and it becomes
+    ``job.context.settings.device``.
+
     Args:
-        requested: the option ``--device``.
-        gpus: the executor's option ``gpus``, the number of GPUs of a worker; ``None`` if it is not given.
-        here: whether the workers run on this machine: ``auto`` then means its GPU if it has one, and a device that it
-            does not have is an error.
+        requested: the option ``--device``: ``auto``, ``cpu``, ``cuda`` or ``cuda:0``. ``auto`` means ``cuda`` if
+            ``gpus`` is not 0, and the CPU if ``gpus`` is 0 or not given.
+        gpus: the executor's option ``gpus``, the number of GPUs of a worker, perhaps a fraction; ``None`` if it is not
+            given.
+        here: whether the workers run on this machine (default false): without ``gpus``, ``auto`` then means its GPU if
+            it has one, and a device that it does not have is an error.
 
     Raises:
-        UsageError: the device contradicts the number of GPUs, or workers cannot have it.
+        UsageError: the device contradicts the number of GPUs, workers cannot have it, or ``gpus`` is not a number.
+
+    Example:
+        >>> from mirrorbench import hookimpl
+        >>> from mirrorbench.plugin import worker_device
+        >>> def device(asked, options):
+        ...     return worker_device(asked, options.get("gpus"))
+        >>> device("auto", {"gpus": 1}), device("auto", {}), device("cuda:0", {})
+        ('cuda', 'cpu', 'cuda')
+
+        A plugin registers it with its executor:
+
+        >>> def execute(job):
+        ...     yield from job.plugins.executors["local"].execute(job)  # in place of a cluster
+        >>> @hookimpl
+        ... def register_executors(register):
+        ...     register("cluster", execute, "a cluster of machines", device)
     """
     if requested not in ("auto", "cpu", "cuda", "cuda:0"):
         problem = (

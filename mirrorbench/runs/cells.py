@@ -241,4 +241,20 @@ class Cell:
 
 
 CellGroup = tuple[Cell, ...]
-"""Cells that share their model, computed by one worker."""
+"""Cells that share their model: what a worker computes at a time, as a tuple. Never empty in ``Job.groups``.
+
+A cell is one encoder on one task under one seed. mirrorbench makes cells; an executor passes a group to
+``compute(job.context, cells)``, or to ``failed(cells, error)``, and has no need to look inside. Groups and cells can be
+pickled. For messages, a cell has ``spec`` (``EncoderSpec``), ``task`` (the name), ``level``, ``seed``, ``protocol``,
+``limit`` (number of items; 0 for all) and ``id`` (a text of 64 characters that identifies the result).
+
+Example:
+    >>> from mirrorbench import Session
+    >>> from mirrorbench.plugin import CellGroup, Request, make_plan, parse_spec
+    >>> def described(cells: CellGroup) -> str:
+    ...     return f"{cells[0].spec} on {', '.join(cell.task for cell in cells)}"
+    >>> workspace = Session("results", device="cpu").workspace
+    >>> request = Request((parse_spec("tiny+base:pooling=mean"),), ("quick-sts", "quick-simlex"))
+    >>> [described(tuple(cells)) for cells in make_plan(workspace, request).groups.values()]
+    ['tiny+base:pooling=mean on quick-sts, quick-simlex']
+"""

@@ -44,17 +44,53 @@ RETRIES = 2
 class Job:
     """The groups of cells that an executor computes, and what it needs to compute them.
 
+    mirrorbench makes one job for each run that has something to compute, and calls the executor with it (hook
+    ``register_executors``). The executor yields a ``CellOutcome`` for every cell of every group, in any order. It calls
+    ``known``, then ``share``; it lets workers call ``compute(job.context, cells)`` for each group; and it passes the
+    notes of each ``GroupOutcome`` to ``job.reporter.note`` before it yields the outcomes. The reporter may be called
+    only from the thread that runs the executor. If the run is interrupted, the generator is closed: a ``finally`` ends
+    the workers.
+
     Attributes:
-        groups: cells that share their model, each group for one worker.
-        corpora: the strings to tune on.
-        context: the argument of ``compute`` for workers.
-        options: ``workers``, ``address``, and the options after the executor's name; ``known`` refuses unknown ones.
-        reporter: receives progress and notes.
-        plugins: those of this process.
-        folders: those of the run.
-        compute: the device of this process.
-        systems: the encoder systems that this process has opened.
-        retries: how often a group is tried again after its worker died, before its cells fail.
+        groups: the groups of cells (``CellGroup``), none of them empty. Cells of a group share their model. Each group
+            has another model, so that workers may compute groups at the same time.
+        corpora: the texts to tune on, which ``share`` makes readable for workers.
+        context: what a worker needs, the first argument of ``compute``. ``context.settings.device`` is the device of
+            the workers (``cpu``, ``cuda``, ``cuda:1``), ``context.settings.results`` the folder of results.
+        options: the options after the executor's name (``--executor NAME:KEY=VALUE,...``), with ``workers`` and
+            ``address`` if they were given, as the user wrote them; ``known`` checks them.
+        reporter: receives progress and notes (``Reporter``).
+        plugins: everything that is registered in this process (``Plugins``). Another executor can take over the job:
+            ``yield from job.plugins.executors["local"].execute(job)``.
+        folders: results, data and cache of the run; workers find them through ``context``.
+        compute: device, precisions and threads of this process; workers find them through ``context``.
+        systems: the encoders that planning opened in this process; other processes open them again.
+        retries: how often the executor should try a group again after its worker died (default 2), before it yields
+            ``failed(cells, error)``.
+
+    Example:
+        An executor that computes one group after the other in this process:
+
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.plugin import compute, load_plugins
+        >>> def in_turn(job):
+        ...     job.known()  # it has no options
+        ...     job.share()
+        ...     for cells in job.groups:
+        ...         answer = compute(job.context, cells)
+        ...         for note in answer.notes:
+        ...             job.reporter.note(note)
+        ...         yield from answer.done
+        >>> class InTurnPlugin:
+        ...     @hookimpl
+        ...     def register_executors(self, register):
+        ...         register("in-turn", in_turn, "one group after the other")
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(InTurnPlugin(), "in-turn")
+        >>> session = Session("results", plugins=plugins, device="cpu", executor="in-turn")
+        >>> board = session.run("tiny+base:pooling=mean", "quick-sts", limit=20)
+        >>> board.failures
+        ()
     """
 
     groups: tuple[CellGroup, ...]
@@ -72,10 +108,13 @@ class Job:
         """Return the options, with defaults for those not given.
 
         Args:
-            **defaults: every option that the executor has, with its default.
+            **defaults: every option that the executor has, with its default: a bool, a number or a text. Name
+                ``workers`` and ``address`` if the executor uses them; otherwise ``--workers`` and ``--address`` are
+                refused.
 
         Raises:
-            UsageError: an option is not among the defaults, or its value is of another type.
+            UsageError: an option is not among the defaults, or its value is not of the type of its default. A whole
+                number is converted where the default is a float or a text.
         """
         options = dict(defaults)
         for key, value in self.options.items():
@@ -93,7 +132,9 @@ class Job:
         return options
 
     def share(self) -> None:
-        """Write the corpora into the cache, where workers in other processes find them.
+        """Write the corpora into the cache, where ``compute`` finds them in this and in other processes.
+
+        An executor calls it once, before the first ``compute``.
 
         Raises:
             StorageError: the cache cannot be written.
@@ -186,7 +227,25 @@ class NoteReporter(Reporter):
 
 @dataclass(frozen=True)
 class GroupOutcome:
-    """The outcomes of a group's cells, and notes for the user."""
+    """The outcomes of a group's cells, and notes for the user.
+
+    ``compute`` returns it to the worker that called it. It can be pickled, so that the worker can send it to the
+    process of the executor, which passes on the notes and yields the outcomes.
+
+    Attributes:
+        done: a ``CellOutcome`` for each cell of the group; their results are stored already.
+        notes: messages for the user, for ``job.reporter.note``.
+
+    Example:
+        >>> from mirrorbench import Session
+        >>> from mirrorbench.plugin import Request, compute, make_plan, parse_spec
+        >>> workspace = Session("results", device="cpu").workspace
+        >>> request = Request((parse_spec("tiny+base:pooling=mean"),), ("quick-sts",), limit=20)
+        >>> cells = make_plan(workspace, request).cells
+        >>> answer = compute(workspace.context(), cells)
+        >>> [outcome.cell.task for outcome in answer.done], answer.notes
+        (['quick-sts'], ())
+    """
 
     done: tuple[CellOutcome, ...]
     notes: tuple[str, ...] = ()
@@ -198,12 +257,40 @@ _ONE_GROUP = threading.Lock()
 
 
 def compute(context: WorkerContext, cells: CellGroup) -> GroupOutcome:
-    """Compute one of a job's groups in a worker of any executor; wait if another process is computing it.
+    """Compute one of a job's groups, store the results, and return the outcomes.
 
+    A worker of an executor calls it, in any process on any machine that sees the folders of the run. It wants the
+    corpora of ``job.share()`` in the cache. Stored results are not computed again. If another process is computing the
+    group, ``compute`` waits for its results.
+
+    A process computes one group at a time: random numbers, the number of threads and the loaded models belong to the
+    process. Calls from several threads wait for each other, so threads of one process are not faster than ``local``.
     The process keeps loaded data for the next group of the same context.
+
+    The worker uses the built-in parts, the installed plugins and the files of ``--plugin``. What was registered only by
+    ``Plugins.add`` of the process that planned the run is unknown to it.
+
+    Args:
+        context: ``job.context``. It can be pickled.
+        cells: one of ``job.groups``.
+
+    Returns:
+        The outcome of each cell, and notes for the user. A cell that cannot be computed has a failure as its outcome,
+        and does not stop the others.
 
     Raises:
         DeviceError: this process can no longer use its GPU. It must end, and another process try the group again.
+        PluginError: a plugin file cannot be loaded here.
+
+    Example:
+        >>> from mirrorbench import Session
+        >>> from mirrorbench.plugin import Request, compute, make_plan, parse_spec
+        >>> workspace = Session("results", device="cpu").workspace
+        >>> request = Request((parse_spec("tiny+base:pooling=mean"),), ("quick-sts",), limit=20)
+        >>> cells = make_plan(workspace, request).cells  # of one model: a single group
+        >>> (outcome,) = compute(workspace.context(), cells).done
+        >>> outcome.outcome.n_items
+        20
     """
     notes: list[str] = []
     with _ONE_GROUP:
@@ -250,9 +337,22 @@ def _worker(context: WorkerContext) -> tuple[Runner, NoteReporter]:
 
 @contextmanager
 def interrupts_blocked() -> Iterator[None]:
-    """Make processes that are started inside ignore Ctrl-C.
+    """Make processes that are started inside the ``with`` block ignore Ctrl-C.
 
-    A terminal sends Ctrl-C to them too, but their parent ends them.
+    An executor starts its worker processes inside. A terminal sends Ctrl-C to all of them; with this block only the
+    process of the executor is interrupted, which then ends its workers. They inherit the blocked signal (SIGINT) from
+    the thread that starts them, and keep it blocked. During the block, Ctrl-C is held back for that thread, too. On
+    Windows, nothing changes.
+
+    Example:
+        >>> import subprocess
+        >>> import sys
+        >>> from mirrorbench.plugin import interrupts_blocked
+        >>> command = [sys.executable, "-c", "print('at work')"]
+        >>> with interrupts_blocked():
+        ...     worker = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        >>> worker.communicate()[0].strip()
+        'at work'
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield

@@ -35,17 +35,36 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class Plan:
-    """The cells of a run in a stable order, and what could not be planned."""
+    """The cells of a run in a stable order, and what could not be planned.
+
+    ``make_plan`` makes it of requests. A grid returns it, and mirrorbench computes it; an analysis computes it by
+    ``execute_plan``. Nothing is computed before. A grid may set the title of its table:
+    ``dataclasses.replace(plan, title="Layers")``.
+
+    Example:
+        >>> from mirrorbench import Session
+        >>> from mirrorbench.plugin import Request, make_plan, parse_spec
+        >>> workspace = Session("results", device="cpu").workspace
+        >>> encoders = (parse_spec("tiny+base:pooling=mean"), parse_spec("tiny+base:pooling=cls"))
+        >>> plan = make_plan(workspace, Request(encoders, ("quick-sts", "quick-simlex")))
+        >>> [str(row) for row in plan.rows], plan.tasks
+        (['tiny+base:pooling=mean', 'tiny+base:pooling=cls'], ('quick-sts', 'quick-simlex'))
+        >>> len(plan.cells), plan.failures
+        (4, ())
+    """
 
     cells: tuple[Cell, ...]
-    """Ordered by encoder, task, seed."""
+    """One for each encoder, task and seed, in this order; a cell has ``spec``, ``task``, ``level``, ``seed``,
+    ``protocol``, ``limit`` and ``id``."""
     failures: tuple[Failure, ...]
+    """Rows that could not be planned on a task, for instance for lack of its data; a failure has ``spec``, ``task``,
+    ``reason`` and ``hint``."""
     corpora: dict[CorpusRef, Corpus] = field(repr=False)
     """The strings of each corpus that a model is tuned on, or a transformation fitted on."""
     rows: tuple[EncoderSpec, ...]
-    """The encoders in the order of the table, ladders expanded."""
+    """The encoders in the order of the table, with the rows that a bare backbone stands for."""
     tasks: tuple[str, ...]
-    """The columns of the table."""
+    """The columns of the table: names of tasks."""
     title: str = ""
     """The title of the table."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)

@@ -259,8 +259,20 @@ def plugins() -> Plugins:
 def expand_tasks(names: Iterable[str], plugins: Plugins) -> tuple[str, ...]:
     """Return task names with suites expanded, without repeats, in the order given.
 
+    A grid or an analysis of a plugin calls it for names that a user wrote, since a ``Request`` has no suites.
+
+    Args:
+        names: names of tasks and suites (``mirrorbench list suites``), and paths of own data, with a slash
+            (``./data``).
+        plugins: with the tasks, such as ``workspace.plugins``.
+
     Raises:
-        UnknownNameError: a name is neither a task nor a suite.
+        UsageError: a name is neither a task nor a suite; the message names the nearest ones.
+
+    Example:
+        >>> from mirrorbench.plugin import expand_tasks, load_plugins
+        >>> expand_tasks(["quick-wic", "quick"], load_plugins(discover=False))
+        ('quick-wic', 'quick-sts', 'quick-simlex')
     """
     suites = builtin_suites()
     tasks: dict[str, None] = {}

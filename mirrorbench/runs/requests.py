@@ -16,17 +16,37 @@ from mirrorbench.tasks.base import Task
 
 @dataclass(frozen=True)
 class Request:
-    """The encoders, tasks and settings that a user asked for.
+    """The encoders, tasks and settings of a block of results: each encoder on each task.
+
+    A grid or an analysis makes one request, or several with other settings, and passes them to ``make_plan``. A request
+    alone looks nothing up and computes nothing.
 
     Attributes:
-        encoders: specs as written; a bare backbone becomes a ladder.
-        tasks: task names in the order of the columns, suites expanded.
-        seeds: seeds of tuned encoders.
-        corpus: name, path or own texts for all tunings; empty for the corpus of each task.
-        protocol: ``paper`` or ``released``.
-        precision, eval_precision: ``fp32``, ``bf16``, ``fp16``, or ``auto`` for the run's.
-        baselines: whether ladders have further rows that need no labels: transformed or static vectors, other methods.
-        limit: number of items of each task that are scored, the first ones; 0 for all.
+        encoders: specs (``parse_spec``); a bare backbone (``bert``) becomes the papers' rows, untuned and tuned.
+        tasks: task names in the order of the columns, without suites (``expand_tasks``).
+        seeds: seeds of tuned encoders (default ``(0,)``); an untuned encoder is computed once.
+        corpus: name or path of the texts for all tunings, or a ``GeneratedCorpus``; empty (the default) for the corpus
+            of each task. A corpus in an encoder's spec comes first.
+        protocol: ``paper`` (default) or ``released``.
+        precision, eval_precision: of the tuning and of the encoding: ``fp32``, ``bf16``, ``fp16``, or ``auto`` (the
+            default) for those of the session.
+        baselines: whether a bare backbone gets further rows that need no labels: transformed or static vectors, other
+            methods (default false).
+        limit: number of items of each task that are scored, the first ones; 0 (default) for all.
+        optional: encoders that may be left out on tasks for which they cannot be planned (default none).
+        objects: encoders given as objects, by their specs in ``encoders`` (default none).
+        names: the user's names of encoders, which tables show, by their specs in ``encoders`` (default none).
+
+    Raises:
+        UsageError: there is no encoder or no seed, or the protocol is unknown.
+
+    Example:
+        >>> from mirrorbench.plugin import Request, parse_spec
+        >>> specs = [f"tiny+base:pooling=mean,layers={layer}" for layer in (0, 1, 2)]
+        >>> encoders = tuple(parse_spec(spec) for spec in specs)
+        >>> request = Request(encoders, ("quick-sts", "quick-simlex"), limit=20)
+        >>> len(request.encoders) * len(request.tasks) * len(request.seeds)
+        6
     """
 
     encoders: tuple[EncoderSpec, ...]
@@ -39,11 +59,13 @@ class Request:
     baselines: bool = False
     limit: int = 0
     optional: frozenset[EncoderSpec] = frozenset()
-    """Encoders that are left out, with a note, on tasks for which they cannot be planned."""
+    """Those of ``encoders`` that are left out, with a note, on tasks for which they cannot be planned. Any other that
+    is wrong is a ``UsageError`` of ``make_plan``."""
     objects: Mapping[EncoderSpec, Encoder] = field(default_factory=dict)
-    """Encoders that the caller passed as objects; their specs are only names."""
+    """Encoders that the caller passed as objects, by their specs in ``encoders``, which are then only names."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
-    """The user's names of encoders, such as ``./my-encoder``; they are not used for the rows of a ladder."""
+    """The user's names of encoders, such as ``./my-encoder``, by their specs in ``encoders``; they are not used for the
+    rows of a ladder."""
 
     def __post_init__(self) -> None:
         if self.protocol not in PROTOCOLS:

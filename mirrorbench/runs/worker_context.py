@@ -30,15 +30,34 @@ def _environment() -> tuple[tuple[str, str], ...]:
 
 @dataclass(frozen=True)
 class WorkerContext:
-    """Settings, plugin files and environment of a worker: small, picklable, the same for all groups of a run."""
+    """Settings, plugin files and environment of a worker: small, picklable, the same for all groups of a run.
+
+    mirrorbench makes it: ``job.context`` of an executor, or ``workspace.context()``. An executor sends it to its
+    workers, which pass it to ``compute``. It may send a changed copy: ``context.on("cuda:1")`` for a worker with a
+    device of its own, and ``dataclasses.replace(context, share=0.5)`` for two workers on one GPU.
+
+    Example:
+        >>> import pickle
+        >>> from mirrorbench import Session
+        >>> context = Session("results", device="cpu").workspace.context()
+        >>> context.settings.device
+        'cpu'
+        >>> context.on("cuda:1").settings.device
+        'cuda:1'
+        >>> pickle.loads(pickle.dumps(context)) == context
+        True
+    """
 
     settings: Settings
+    """Absolute folders (``results``, ``data_dir``, ``cache``), and ``device``, ``offline`` and ``deterministic``."""
     plugin_files: tuple[Path, ...] = ()
+    """The files of ``--plugin``, which ``compute`` loads in the worker."""
     threads: int = 0
-    """Number of threads for tuning on the CPU, the same in all workers, since sums depend on it."""
+    """Number of threads for tuning on the CPU, the same in all workers, since sums depend on it; 0 for torch's own."""
     share: float = 1.0
     """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(default_factory=_environment)
+    """Environment variables with their values that decide which plugins and models the worker finds."""
 
     @classmethod
     def of(cls, plugins: Plugins, folders: Folders, compute: Compute) -> WorkerContext:
@@ -56,11 +75,14 @@ class WorkerContext:
         return cls(settings, tuple(plugins.files), torch.get_num_threads())
 
     def on(self, device: str) -> WorkerContext:
-        """Return the same context on another device."""
+        """Return the same context on another device (``cpu``, ``cuda``, ``cuda:N``)."""
         return replace(self, settings=replace(self.settings, device=device))
 
     def enter(self) -> tuple[Plugins, Folders, Compute]:
-        """Set the environment of this process; return plugins, with the plugin files, folders and device."""
+        """Set the environment of this process; return plugins, with the plugin files, folders and device.
+
+        ``compute`` calls it in the worker.
+        """
         os.environ.update(self.environment)
         import torch
 

@@ -22,24 +22,47 @@ if TYPE_CHECKING:
 class Workspace:
     """The parts of a session, which tools, tables, analyses and grids of plugins receive.
 
-    Functions of this package take the parts that they use; only hooks receive all of them.
+    mirrorbench passes it to what a plugin registers with ``register_analyses``, ``register_grids``, ``register_tables``
+    or ``register_tools``. To try such a function, take the workspace of a session: ``Session(folder).workspace``.
+    ``make_plan``, ``execute_plan`` and ``load_encoder`` take it as their first argument.
 
     Args:
         settings: settings of the session.
         plugins: by default those of this process.
-        reporter: receives progress and notes; by default none.
+        reporter: receives progress and notes; by default they are not shown.
 
     Attributes:
-        settings: settings of the session, as the user wrote them.
-        plugins: all that is registered: ``plugins.tasks["stsb"]``.
-        reporter: receives progress and notes: ``reporter.note("...")``.
-        results: stored results.
-        data: verified data files: ``task.load(workspace.data)`` reads items.
-        cache: tuned models and vectors.
-        compute: device, precisions, threads and executor.
+        settings: settings of the session, as the user wrote them: ``results``, ``data_dir``, ``cache``, ``device``,
+            ``precision``, ``eval_precision``, ``offline``, ``deterministic``, ``executor``, ``workers``, ``address``.
+        plugins: everything that is registered (``Plugins``): ``plugins.tasks["stsb"]`` is a ``Task``.
+        reporter: receives progress and notes (``Reporter``): ``reporter.note("...")``.
+        results: the store of results; ``results.root`` is its folder, which ``read_results`` reads.
+        data: verified data files (``DataStore``): ``task.load(workspace.data)`` reads items.
+        cache: tuned models and vectors; ``cache.root`` is its folder.
+        compute: device, precisions, threads and executor; ``compute.precisions`` has those of ``tuning`` and
+            ``encoding``.
 
     Raises:
         UsageError: no such executor. Device and precisions are checked at first use.
+
+    Example:
+        An analysis that counts the items of a task:
+
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.plugin import load_plugins
+        >>> def count_items(workspace, *, task):
+        ...     items = workspace.plugins.tasks[task].load(workspace.data)
+        ...     workspace.reporter.note(f"{task} is read")
+        ...     return len(items)
+        >>> class CountPlugin:
+        ...     @hookimpl
+        ...     def register_analyses(self, register):
+        ...         register("items", count_items, "number of items of a task")
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(CountPlugin(), "count")
+        >>> session = Session("results", plugins=plugins, device="cpu")
+        >>> session.analyze("items", task="quick-sts")
+        250
     """
 
     def __init__(
@@ -64,19 +87,23 @@ class Workspace:
 
     @property
     def executor(self) -> str:
-        """Name of the executor."""
+        """Name of the executor, such as ``local``."""
         return self.compute.executor
 
     @property
     def torch_device(self) -> torch.device:
-        """The device of this process."""
+        """The device of this process, on which ``load_encoder`` loads.
+
+        Raises:
+            UsageError: this machine does not have the device.
+        """
         return self.compute.device
 
     @property
     def planned_device(self) -> str:
-        """The device that computes the cells, here or elsewhere."""
+        """The device that computes the cells, here or elsewhere: ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
         return self.compute.planned_device
 
     def context(self) -> WorkerContext:
-        """Return what a worker process needs to compute as this one."""
+        """Return what a worker process needs to compute as this one: the first argument of ``compute``."""
         return WorkerContext.of(self.plugins, self.folders, self.compute)

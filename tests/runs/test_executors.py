@@ -8,6 +8,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from helpers.documentation_pages import ROOT, files
 from helpers.executor_bench import Bench, bench
 from helpers.plugin_fixtures import plugins
 from helpers.remote_workspaces import elsewhere, planned
@@ -87,3 +88,35 @@ def test_worker_lacking_planned_device_or_precision_refuses(
     assert "RTX 2080 Ti has no bf16: its compute capability is 7.5" in found.reason
     assert "fp16" in found.hint
     assert not (bench.folder / "there").exists()
+
+
+def test_documented_threads_executor_agrees_with_local(bench: Bench) -> None:
+    executor = bench.folder / "threads.py"
+    executor.write_text(files(ROOT / "docs" / "plugins.md")["threads.py"], encoding="utf-8")
+    bench.plugins.add_file(executor)
+    encoders = ("tiny+base:pooling=mean", "tiny+mirror:batch_size=6")
+    local = bench.run("local", *encoders)
+    local_lines = bench.log.lines
+    threads = bench.run("threads", *encoders, executor="threads", workers=2)
+    assert not threads.failures
+    assert threads.computed == len(threads.results) == 6
+    scores_of_local, scores_of_threads = (
+        {(result.spec, result.task, result.seed): result.metrics for result in outcome.results}
+        for outcome in (local, threads)
+    )
+    assert scores_of_threads == scores_of_local
+    assert bench.stored("threads") == bench.stored("local")
+    assert sorted(bench.log.lines) == sorted(local_lines)  # with the notes
+
+
+def test_documented_threads_executor_reports_lost_groups(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    executor = bench.folder / "threads.py"
+    executor.write_text(files(ROOT / "docs" / "plugins.md")["threads.py"], encoding="utf-8")
+    bench.plugins.add_file(executor)
+    monkeypatch.setattr(executors, "runner_of", lambda context, send: 1 / 0)
+    outcome = bench.run("threads", "letters", executor="threads")
+    assert not outcome.results
+    assert [failure.task for failure in outcome.failures] == ["cats", "dogs"]
+    assert "ZeroDivisionError" in outcome.failures[0].reason
