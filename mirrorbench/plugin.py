@@ -39,8 +39,11 @@ from mirrorbench.data.items import (
     Disambiguation,
     Lexicon,
     Linking,
+    Mention,
+    Occurrence,
     Pair,
     RatedContexts,
+    SenseContexts,
 )
 from mirrorbench.data.readers.dataset_tables import Columns
 from mirrorbench.data.readers.text import read_lines
@@ -123,8 +126,11 @@ __all__ = [  # noqa: RUF022
     "ContextChange",
     "SenseDisambiguation",
     "Disambiguation",
+    "Occurrence",
+    "SenseContexts",
     "EntityLinking",
     "Linking",
+    "Mention",
     "LexiconInduction",
     "Lexicon",
     # Data and corpora

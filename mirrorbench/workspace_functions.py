@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from mirrorbench import pipeline
 from mirrorbench.core.encoder_protocol import Encoder
+from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.runs import single_encoder
 from mirrorbench.runs.outcomes import Outcome
@@ -41,6 +42,8 @@ def make_plan(space: Workspace, *requests: Request, fetch: bool = True) -> Plan:
         >>> [(cell.spec.method, cell.seed) for cell in plan.cells]
         [('base', 0), ('mirror', 0), ('mirror', 1)]
     """
+    if not requests:
+        raise UsageError("a plan needs a request", "Call make_plan(workspace, Request(...)).")
     return pipeline.make_plan(
         requests,
         space.plugins,

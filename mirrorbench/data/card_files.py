@@ -316,7 +316,7 @@ def corpus_cards(corpus: str) -> tuple[Card, ...]:
     """
     cards = builtin_cards()
     parts = corpus.split("+")
-    if not all(part in cards for part in parts):
+    if not all(part in cards and cards[part].kind == CORPUS_KIND for part in parts):
         return ()
     return tuple(cards[part] for part in parts)
 

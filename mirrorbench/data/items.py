@@ -167,13 +167,7 @@ class Linking:
         fold: the name of the fold; empty if there is only one (default).
 
     Example:
-        >>> from typing import NamedTuple
-        >>> from mirrorbench.plugin import Linking
-        >>> class Mention(NamedTuple):
-        ...     id: str
-        ...     parts: tuple[str, ...]
-        ...     gold: frozenset[str]
-        ...     document: str = ""
+        >>> from mirrorbench.plugin import Linking, Mention
         >>> linking = Linking(
         ...     mentions=(Mention("note-7/1", ("heart attacks",), frozenset({"D009203"})),),
         ...     names=("heart attack", "myocardial infarction", "flu"),
@@ -276,18 +270,7 @@ class Disambiguation:
             with its definition, "<word> means <definition>", a ``TextInput``).
 
     Example:
-        >>> from typing import NamedTuple
-        >>> from mirrorbench.plugin import Disambiguation, TextInput
-        >>> class Occurrence(NamedTuple):
-        ...     id: str
-        ...     target: TextInput
-        ...     candidates: tuple[str, ...]
-        ...     gold: frozenset[str]
-        ...     corpus: str
-        ...     contexts: tuple[str, ...] = ()
-        >>> class SenseContexts(NamedTuple):
-        ...     examples: tuple[TextInput, ...]
-        ...     gloss: TextInput
+        >>> from mirrorbench.plugin import Disambiguation, Occurrence, SenseContexts, TextInput
         >>> word = TextInput("They sat on the bank.", spans=((16, 20),))
         >>> shore = SenseContexts((), TextInput("bank means sloping land beside water", spans=((0, 4),)))
         >>> money = SenseContexts((), TextInput("bank means a company that lends money", spans=((0, 4),)))

@@ -21,6 +21,7 @@ from mirrorbench.data.corpora import Contamination, GeneratedCorpus
 from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.own_data.layouts import as_option
 from mirrorbench.own_data.measures import MEASURE_TITLES, SPREAD, text_groups
+from mirrorbench.own_data.tasks import OwnData
 from mirrorbench.storage.files import resolved
 
 if TYPE_CHECKING:
@@ -59,6 +60,11 @@ class Data(NamedTuple):
         data: dict[str, Data] = {}
         for name, task in tasks.items():
             title = task.title if titles[task.title] == 1 else name
+            if not isinstance(task, OwnData):
+                raise UsageError(
+                    f"{name} is read by a plugin, and evaluate compares encoders on data that mirrorbench reads itself",
+                    f"Compare them by mirrorbench run -e A -e B -t {name} and mirrorbench compare A B",
+                )
             data[name] = cls(name, task, task.load(store), title)
         return data
 

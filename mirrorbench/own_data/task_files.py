@@ -15,6 +15,7 @@ from mirrorbench.core.quoting import shown, without_texts
 from mirrorbench.data.items import Pair
 from mirrorbench.data.readers.columns import line_error
 from mirrorbench.data.readers.csv_tables import separator_of
+from mirrorbench.data.readers.folders import root_of
 from mirrorbench.data.readers.values import is_list
 from mirrorbench.models.pooling import STATED
 from mirrorbench.own_data.checked_rows import read_texts
@@ -38,7 +39,7 @@ from mirrorbench.own_data.layouts import (
 )
 from mirrorbench.own_data.ranking_tasks import Reranking, Retrieval
 from mirrorbench.own_data.reranking import read_candidates
-from mirrorbench.own_data.tables import OwnTable
+from mirrorbench.own_data.tables import OwnTable, tables_in
 from mirrorbench.own_data.tasks import (
     Linking,
     LinkingData,
@@ -78,14 +79,17 @@ def make_task(name: str, path: Path, options: Mapping[str, Any]) -> TaskKind[Any
     """
     # All options but these name columns; of pairs, ``positive`` names a label.
     settings = ("kind", "metric", "language")
-    known_column_options = _known_column_options()
-    for key in options:
-        if key not in {*settings, *known_column_options}:
-            known_options = [*settings, *sorted(known_column_options)]
-            raise unknown_name("option of own data", key, known_options)
+    known_options = [*settings, *sorted(_known_column_options())]
     kind = str(options.get("kind", ""))
     metric = str(options.get("metric", ""))
-    if kind and kind not in KINDS:
+    unknown_options = [key for key in options if key not in known_options]
+    is_unknown_kind = bool(kind) and kind not in KINDS
+    # They may be those of another reader, for data in a format of its own.
+    if (unknown_options or is_unknown_kind) and not tables_in(root_of(path)):
+        return None
+    if unknown_options:
+        raise unknown_name("option of own data", unknown_options[0], known_options)
+    if is_unknown_kind:
         raise unknown_name("kind of own data", kind, list(KINDS))
     column_options = {key: str(value) for key, value in options.items() if key not in settings}
     layout = find_layout(path, kind, column_options)

@@ -385,7 +385,9 @@ def score_task(
     if not isinstance(scores, Scores):
         method = f"score of the task {task.name!r}{defined_at(task.score)}"
         problem = f"{method} returned a {type(scores).__name__}, not Scores"
-        raise PluginError(problem, "Return Scores(metrics, ids, scores, gold) of mirrorbench.plugin.")
+        raise PluginError(
+            problem, "Return Scores(metrics, ids, scores, gold) of mirrorbench.plugin."
+        )
     if task.main_metric in scores.metrics:
         return scores
     main_metric = metrics[task.main_metric]

@@ -171,3 +171,34 @@ def test_taken_name_in_plugin_file_is_refused(mirrorbench: Callable, folder: Pat
     mirrorbench("run", "--plugin", "mine.py", "-e", "tiny", "-t", "quick-sts").assert_fails(
         2, "the encoder 'tiny'", "backbones of mirrorbench and by mine.py", "Take another name"
     )
+
+
+READER = """
+from mirrorbench.plugin import Pair, PairSimilarity, UsageError, hookimpl, read_lines
+
+@hookimpl
+def register_readers(register):
+    register("bars", read)
+
+def read(name, path, options):
+    if path.suffix != ".bars":
+        return None
+    scale = options.pop("scale", 1)
+    if options:
+        raise UsageError(f"no options {options}")
+    rows = [line.split("|") for line in read_lines(path)]
+    pairs = [Pair(f"{left}/{right}", left, right, float(gold) / scale) for left, right, gold in rows]
+    return PairSimilarity(name, pairs)
+"""
+
+
+def test_readers_of_plugins_get_their_own_options(mirrorbench: Callable, folder: Path) -> None:
+    (folder / "bars.py").write_text(READER)
+    (folder / "my.bars").write_text("a cat|a kitten|4\na cat|a bus|1\na car|a bus|3\n")
+    options = ("--plugin", "bars.py", "-e", "tiny+base:pooling=mean")
+    said = mirrorbench("run", *options, "-t", "./my.bars:scale=5")
+    said.assert_works()
+    assert "./my.bars:scale=5" in said.out
+    mirrorbench("run", *options, "-t", "./my.bars:size=5").assert_fails(2, "no options")
+    evaluated = mirrorbench("evaluate", "my.bars", *options)
+    evaluated.assert_fails(2, "is read by a plugin", "mirrorbench run")

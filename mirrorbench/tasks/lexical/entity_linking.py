@@ -46,14 +46,8 @@ class EntityLinking(TaskKind[Sequence[Linking]]):
         A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
         the kind ``entity-linking``. A subclass may override any method, and must implement none.
 
-        >>> from typing import NamedTuple
         >>> import numpy as np
-        >>> from mirrorbench.plugin import EntityLinking, Linking, Vectors
-        >>> class Mention(NamedTuple):
-        ...     id: str
-        ...     parts: tuple[str, ...]
-        ...     gold: frozenset[str]
-        ...     document: str = ""
+        >>> from mirrorbench.plugin import EntityLinking, Linking, Mention, Vectors
         >>> linking = Linking(
         ...     mentions=(Mention("note-7/1", ("heart attacks",), frozenset({"D009203"})),),
         ...     names=("heart attack", "flu"),

@@ -48,19 +48,9 @@ class SenseDisambiguation(TaskKind[Disambiguation]):
         A plugin makes the task in code and registers it with ``register_tasks``; mirrorbench makes it from a card of
         the kind ``sense-disambiguation``. A subclass may override any method, and must implement none.
 
-        >>> from typing import NamedTuple
         >>> import numpy as np
-        >>> from mirrorbench.plugin import Disambiguation, SenseDisambiguation, TextInput, Vectors
-        >>> class Occurrence(NamedTuple):
-        ...     id: str
-        ...     target: TextInput
-        ...     candidates: tuple[str, ...]
-        ...     gold: frozenset[str]
-        ...     corpus: str
-        ...     contexts: tuple[str, ...] = ()
-        >>> class SenseContexts(NamedTuple):
-        ...     examples: tuple[TextInput, ...]
-        ...     gloss: TextInput
+        >>> from mirrorbench.plugin import Disambiguation, Occurrence, SenseContexts, SenseDisambiguation
+        >>> from mirrorbench.plugin import TextInput, Vectors
         >>> word = TextInput("They sat on the bank.", spans=((16, 20),))
         >>> shore = SenseContexts((), TextInput("bank means sloping land beside water", spans=((0, 4),)))
         >>> money = SenseContexts((), TextInput("bank means a company that lends money", spans=((0, 4),)))
