@@ -247,7 +247,7 @@ class DataStore:
         return self.status(card)
 
     def state(self, card: Card, file: DataFile) -> FileState:
-        """Return whether a file is present and intact; it is hashed only if it changed since it was last hashed."""
+        """Return whether a file is present and intact; an intact file is hashed again only if it changed."""
         path = self._location(card, file)
         if not path.is_file():
             return "missing"

@@ -609,7 +609,7 @@ def _split_layout(
 def _recognised_kind(
     path: Path, table: OwnTable, kind: str, column_options: Mapping[str, str]
 ) -> tuple[str, dict[str, str]]:
-    """Return the kind of a table by its columns, and the result of ``_aliases_in`` for this kind.
+    """Return the kind of a table by its columns, and the names that its columns have in the file.
 
     The aliases are empty if the table has the kind's columns under their own names.
 

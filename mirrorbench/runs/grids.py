@@ -368,7 +368,7 @@ class _Reader:
                 spec_location = encoder_location
                 if isinstance(encoder, dict):
                     spec_location = f"{encoder_location}.encoder[{m}]"
-                # A single spec, or with backbones given by the caller one for each of them.
+                # One spec, or one for each backbone that the caller gave.
                 for spec in self._parsed_specs(text, spec_location):
                     yield from self._swept(spec, swept_keys, spec_location, protocol)
 

@@ -69,7 +69,7 @@ def rows_of_export(
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
             problem = f"{source}, record {number}: not as {tool.name} exports it."
             raise DataFormatError(problem) from error
-    # All questions of the export: a row without an answer to all of them.
+    # A row of all questions of the export, each without an answer.
     unanswered: Row = {}
     for _, _, answers in answered:
         unanswered.update(dict.fromkeys(answers, UNANSWERED))

@@ -101,11 +101,11 @@ def _reader(
         if separator != "\t":
             return _quoted_reader(_without_separator_line(lines), separator)
     # A .tsv file, or a .csv file that is separated by tabs.
+    # Whether quotation marks enclose fields, or are text; ``None`` if there are none, which needs no note.
     enclose_fields = quotes_are_marks(path)
     if enclose_fields:
         note(f"{path}: quotation marks around fields are read as in CSV (RFC 4180)")
         return _quoted_reader(lines, "\t")
-    # ``None``: there are no quotation marks, and nothing to note.
     if enclose_fields is not None:
         note(f"{path}: quotation marks are read as text, not as marks around fields (RFC 4180)")
     return _unquoted_reader(lines)

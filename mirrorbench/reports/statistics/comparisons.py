@@ -248,8 +248,6 @@ class Comparisons:
         have a meaning.
         """
         aligned = self._align(row, over, tasks)
-        first = self._mean(row, tasks, aligned.first)
-        second = self._mean(over, tasks, aligned.second)
         dependence = self._dependence_of_tasks(tasks, aligned.items)
         # The items of each row, task and seed.
         item_sets = [items for items_of_task in aligned.items for items in items_of_task]
@@ -270,17 +268,21 @@ class Comparisons:
             differs.append(np.sign(distance.round(_DIGITS)))
         # Equal items of several tasks are one unit, which differs if they differ on any task.
         differing = float(np.mean(dependence.by_unit(differs) > 0))
-        # Two sets are those of one task and one seed of either row; here also with equal weights.
-        single_pair = len(item_sets) == 2 and all(items.weights is None for items in item_sets)
+        # One task, one seed of each row, and no weights of items.
+        single_unweighted_pair = len(item_sets) == 2 and all(
+            items.weights is None for items in item_sets
+        )
         are_answers = all(items.hits for items in item_sets)
-        independent_answers = single_pair and dependence.are_independent and are_answers
+        independent_answers = single_unweighted_pair and dependence.are_independent and are_answers
+        first = self._mean(row, tasks, aligned.first)
+        second = self._mean(over, tasks, aligned.second)
         influences = _subtracted(first.influences, second.influences)
         return Basis(
             groups=dependence.groups,
             differing=differing,
             effective_items=dependence.effective_items(influences),
             independent_answers=independent_answers,
-            effect=_largest_effect(item_sets) if single_pair else inf,
+            effect=_largest_effect(item_sets) if single_unweighted_pair else inf,
             simulated=True,
         )
 

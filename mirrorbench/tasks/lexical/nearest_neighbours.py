@@ -149,8 +149,8 @@ def ranks(
 ) -> IntArray:
     """Return the rank, from 1, of key ``targets[i]`` among all keys by their cosine with query i.
 
-    Cosines are computed in float64. ``penalty`` is subtracted from the cosine of each key; half of ``neighbourhood``
-    ranks by CSLS. Of keys that tie, the one with the lower index comes first.
+    Cosines are computed in float64. ``penalty`` is subtracted from the cosine of each key. To rank by CSLS, pass
+    half of what ``neighbourhood`` returns. Of keys that tie, the one with the lower index comes first.
     """
     import torch
 
