@@ -104,20 +104,24 @@ STATED = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Pooling:
-    """How hidden states become a vector: by a mean over layers, then a registered pooling over tokens."""
+    """How hidden states become a vector: by a mean over layers, then a registered pooling over tokens.
+
+    Attributes:
+        mode: name of a registered pooling (``register_poolings``). Names that begin with ``target`` read the tokens of
+            the target word (paper 2, section 3), in a window around it if the text is long; without a target those of
+            the text, special tokens excluded.
+        layers: python slice of (embeddings, layer 1, ..., layer n): ``-1:`` is the last layer, ``-4:`` the mean of
+            four.
+        max_length: tokens kept of each text, special tokens included, whatever the tokenizer's setting.
+        prompt: template with ``{text}`` around each text, whose tokens do not count for ``max_length``; empty for none.
+        normalize: whether vectors are scaled to length 1.
+    """
 
     mode: str = "mean"
-    """Name of a registered pooling (``register_poolings``). Names that begin with ``target`` read the tokens of the
-    target word (paper 2, section 3), in a window around it if the text is long; without a target those of the text,
-    special tokens excluded."""
     layers: str = "-1:"
-    """Python slice of (embeddings, layer 1, ..., layer n): ``-1:`` is the last layer, ``-4:`` the mean of four."""
     max_length: int = DEFAULT_MAX_LENGTH
-    """Tokens kept of each text, special tokens included, whatever the tokenizer's setting."""
     prompt: str = ""
-    """Template with ``{text}`` around each text, whose tokens do not count for ``max_length``; empty for none."""
     normalize: bool = False
-    """Whether vectors are scaled to length 1."""
 
     def __post_init__(self) -> None:
         """Raise a ``UsageError`` for a setting that is not valid, or two that cannot be combined."""
@@ -209,6 +213,13 @@ class Tokens:
     states of shape (texts, width, dimensions), and reads ``mask``, ``ids``, ``tokenizer`` and, if its name begins with
     ``target``, ``target``. All tensors are on the device of the states. A test makes one as below.
 
+    Attributes:
+        mask: 1 for tokens, special ones included, and 0 for padding, shape (texts, width).
+        find_ids: function that returns ``ids``, called when they are first read.
+        tokenizer: the backbone's tokenizer of transformers.
+        target: weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape
+            (texts, words, width); ``None`` without a ``target`` pooling in the pass.
+
     Example:
         A pooling that takes the largest state of each dimension, and its test:
 
@@ -224,14 +235,9 @@ class Tokens:
     """
 
     mask: torch.Tensor
-    """1 for tokens, special ones included, and 0 for padding, shape (texts, width)."""
     find_ids: Callable[[], torch.Tensor]
-    """Function that returns ``ids``, called when they are first read."""
     tokenizer: Any
-    """The backbone's tokenizer of transformers."""
     target: torch.Tensor | None = None
-    """Weights of the tokens of each text's target, shape (texts, width), or of several words in it, shape (texts,
-    words, width); ``None`` without a ``target`` pooling in the pass."""
 
     @cached_property
     def ids(self) -> torch.Tensor:

@@ -166,6 +166,12 @@ class Layout:
     A plugin registers a function ``(plugins) -> {NAME: Layout}`` by ``register_tables``. The leaderboard then has the
     results of the encoders in ``rows``, in this order, on the tasks in ``metrics``, in this order.
 
+    Attributes:
+        title: the caption.
+        where: the place of the table in the paper, such as ``Table 2``.
+        rows: encoders, in the order of the table; those without results are left out.
+        metrics: metric by task, in the order of the columns; empty for a table without scores of tasks.
+
     Example:
         >>> from mirrorbench import Session, hookimpl
         >>> from mirrorbench.plugin import Layout, load_plugins, parse_spec
@@ -184,13 +190,9 @@ class Layout:
     """
 
     title: str
-    """The caption."""
     where: str
-    """The place of the table in the paper, such as ``Table 2``."""
     rows: tuple[EncoderSpec, ...]
-    """Encoders, in the order of the table; those without results are left out."""
     metrics: Mapping[str, str]
-    """Metric by task, in the order of the columns; empty for a table without scores of tasks."""
 
 
 def layouts(plugins: Plugins) -> dict[str, Layout]:

@@ -144,6 +144,14 @@ class Outcome:
 
     An analysis or a grid reads scores from it.
 
+    Attributes:
+        results: one ``Result`` for each finished cell, computed now or before, in the order of the plan.
+        failures: why the other cells have no result. A failure has ``spec``, ``task``, ``seed`` (``None`` for all
+            seeds), ``reason`` and ``hint``.
+        computed: number of cells that were computed now.
+        predictions: the arrays stored beside the results that were computed now, by ``Result.cell_id`` and then by
+            name, such as ``ids``, ``scores`` and ``gold`` of shape (items,).
+
     Example:
         >>> from mirrorbench import Session
         >>> from mirrorbench.plugin import Request, execute_plan, make_plan, parse_spec
@@ -157,15 +165,9 @@ class Outcome:
     """
 
     results: tuple[Result, ...]
-    """One ``Result`` for each finished cell, computed now or before, in the order of the plan."""
     failures: tuple[Failure, ...]
-    """Why the other cells have no result. A failure has ``spec``, ``task``, ``seed`` (``None`` for all seeds),
-    ``reason`` and ``hint``."""
     computed: int
-    """Number of cells that were computed now."""
     predictions: Mapping[str, Predictions] = field(default_factory=dict)
-    """The arrays stored beside the results that were computed now, by ``Result.cell_id`` and then by name, such as
-    ``ids``, ``scores`` and ``gold`` of shape (items,)."""
 
 
 Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]

@@ -41,6 +41,18 @@ class Plan:
     ``execute_plan``. Nothing is computed before. A grid may set the title of its table:
     ``dataclasses.replace(plan, title="Layers")``.
 
+    Attributes:
+        cells: one for each encoder, task and seed, in this order; a cell has ``spec``, ``task``, ``level``, ``seed``,
+            ``protocol``, ``limit`` and ``id``.
+        failures: rows that could not be planned on a task, for instance for lack of its data; a failure has ``spec``,
+            ``task``, ``reason`` and ``hint``.
+        corpora: the strings of each corpus that a model is tuned on, or a transformation fitted on.
+        rows: the encoders in the order of the table, with the rows that a bare backbone stands for.
+        tasks: the columns of the table: names of tasks.
+        title: the title of the table.
+        names: the user's names of rows; other rows have the papers' names.
+        systems: the encoder systems that were opened for their fingerprints.
+
     Example:
         >>> from mirrorbench import Session
         >>> from mirrorbench.plugin import Request, make_plan, parse_spec
@@ -54,23 +66,13 @@ class Plan:
     """
 
     cells: tuple[Cell, ...]
-    """One for each encoder, task and seed, in this order; a cell has ``spec``, ``task``, ``level``, ``seed``,
-    ``protocol``, ``limit`` and ``id``."""
     failures: tuple[Failure, ...]
-    """Rows that could not be planned on a task, for instance for lack of its data; a failure has ``spec``, ``task``,
-    ``reason`` and ``hint``."""
     corpora: dict[CorpusRef, Corpus] = field(repr=False)
-    """The strings of each corpus that a model is tuned on, or a transformation fitted on."""
     rows: tuple[EncoderSpec, ...]
-    """The encoders in the order of the table, with the rows that a bare backbone stands for."""
     tasks: tuple[str, ...]
-    """The columns of the table: names of tasks."""
     title: str = ""
-    """The title of the table."""
     names: Mapping[EncoderSpec, str] = field(default_factory=dict)
-    """The user's names of rows; other rows have the papers' names."""
     systems: OpenedSystems = field(default_factory=OpenedSystems, repr=False, compare=False)
-    """The encoder systems that were opened for their fingerprints."""
 
     @cached_property
     def groups(self) -> dict[str, list[Cell]]:

@@ -36,6 +36,15 @@ class WorkerContext:
     workers, which pass it to ``compute``. It may send a changed copy: ``context.on("cuda:1")`` for a worker with a
     device of its own, and ``dataclasses.replace(context, share=0.5)`` for two workers on one GPU.
 
+    Attributes:
+        settings: absolute folders (``results``, ``data_dir``, ``cache``), and ``device``, ``offline`` and
+            ``deterministic``.
+        plugin_files: the files of ``--plugin``, which ``compute`` loads in the worker.
+        threads: number of threads for tuning on the CPU, the same in all workers, since sums depend on it; 0 for
+            torch's own.
+        share: the share of a GPU's memory for each worker, from 0 to 1.
+        environment: environment variables with their values that decide which plugins and models the worker finds.
+
     Example:
         >>> import pickle
         >>> from mirrorbench import Session
@@ -49,15 +58,10 @@ class WorkerContext:
     """
 
     settings: Settings
-    """Absolute folders (``results``, ``data_dir``, ``cache``), and ``device``, ``offline`` and ``deterministic``."""
     plugin_files: tuple[Path, ...] = ()
-    """The files of ``--plugin``, which ``compute`` loads in the worker."""
     threads: int = 0
-    """Number of threads for tuning on the CPU, the same in all workers, since sums depend on it; 0 for torch's own."""
     share: float = 1.0
-    """The share of a GPU's memory for each worker, from 0 to 1."""
     environment: tuple[tuple[str, str], ...] = field(default_factory=_environment)
-    """Environment variables with their values that decide which plugins and models the worker finds."""
 
     @classmethod
     def of(cls, plugins: Plugins, folders: Folders, compute: Compute) -> WorkerContext:

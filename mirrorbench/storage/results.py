@@ -112,6 +112,32 @@ class Result:
     ``task``, ``seed``, ``protocol`` and ``name`` say what was computed, ``main_score`` and ``metrics`` hold the scores
     as fractions (0.82, not 82), ``None`` where one is undefined.
 
+    Attributes:
+        cell: ``spec``, ``method``, ``recipe`` (resolved; null if nothing was tuned), ``corpus`` (``name``, ``sha256``,
+            ``n``; or null), ``seed``, ``task``, ``level``, ``protocol``, ``precision`` (``tuning``, ``encoding``),
+            ``computation``, ``name``.
+        cell_id: hash of everything that changes the numbers.
+        metrics: values by name, as fractions; null where a metric is undefined.
+        main_metric: the metric that tables show.
+        main_score: value of the main metric, in its own unit (0.8203, not 82.03).
+        n_items: items scored.
+        coverage: share of the data set's items that could be scored.
+        seconds: wall-clock time: ``train`` and ``encode`` (shared by all cells of the same model), ``score``.
+        data: version of the task and checksums of its files.
+        encoder: fingerprint, revision, pooling, layers, max_length, dimensions, parameters.
+        environment: versions, device, git commit.
+        created: UTC, ISO 8601.
+        notes: remarks that a reader of the numbers must know.
+        remarks: the notes about the data, which are the same for any encoder.
+        cost: ``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from
+            the cache are not counted. The values of a tuning were measured when it ran; ``from_cache`` marks an earlier
+            tuning.
+        overlap: number of items with texts of the tuning corpus; null if nothing was tuned or the task names no texts.
+        held_out: measures of held-out strings during tuning (``training.trajectory.Trajectory``); null if there were
+            none.
+        beside: checksums of the files beside the result, by suffix; empty in older files.
+        schema: version of this layout.
+
     Example:
         >>> import mirrorbench
         >>> (result,) = mirrorbench.run("tiny+base", "quick-sts", device="cpu").results
@@ -122,46 +148,24 @@ class Result:
     """
 
     cell: dict[str, Any]
-    """``spec``, ``method``, ``recipe`` (resolved; null if nothing was tuned), ``corpus`` (``name``, ``sha256``, ``n``;
-    or null), ``seed``, ``task``, ``level``, ``protocol``, ``precision`` (``tuning``, ``encoding``), ``computation``,
-    ``name``."""
     cell_id: str
-    """Hash of everything that changes the numbers."""
     metrics: dict[str, float | None]
-    """Values by name, as fractions; null where a metric is undefined."""
     main_metric: str
-    """The metric that tables show."""
     main_score: float | None
-    """Value of the main metric, in its own unit (0.8203, not 82.03)."""
     n_items: int
-    """Items scored."""
     coverage: float
-    """Share of the data set's items that could be scored."""
     seconds: dict[str, float]
-    """Wall-clock time: ``train`` and ``encode`` (shared by all cells of the same model), ``score``."""
     data: dict[str, Any]
-    """Version of the task and checksums of its files."""
     encoder: dict[str, Any]
-    """Fingerprint, revision, pooling, layers, max_length, dimensions, parameters."""
     environment: dict[str, Any]
-    """Versions, device, git commit."""
     created: str
-    """UTC, ISO 8601."""
     notes: list[str] = field(default_factory=list)
-    """Remarks that a reader of the numbers must know."""
     remarks: list[str] = field(default_factory=list)
-    """The notes about the data, which are the same for any encoder."""
     cost: dict[str, Any] = field(default_factory=dict)
-    """``encoding`` and ``tuning``, shared by all cells of the same model: counts, seconds, speeds. Vectors from the
-    cache are not counted. The values of a tuning were measured when it ran; ``from_cache`` marks an earlier tuning."""
     overlap: dict[str, Any] | None = None
-    """Number of items with texts of the tuning corpus; null if nothing was tuned or the task names no texts."""
     held_out: dict[str, Any] | None = None
-    """Measures of held-out strings during tuning (``training.trajectory.Trajectory``); null if there were none."""
     beside: dict[str, str] = field(default_factory=dict)
-    """Checksums of the files beside the result, by suffix; empty in older files."""
     schema: int = RESULT_SCHEMA
-    """Version of this layout."""
 
     @property
     def spec(self) -> str:

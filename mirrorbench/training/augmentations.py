@@ -36,6 +36,15 @@ class AugmentationContext:
     ``on="tokens"`` changes a list of token ids, special ones included, and also uses ``mask_id`` and ``special_ids``.
     All random numbers must come from ``rng``, otherwise a tuning cannot be repeated.
 
+    Attributes:
+        rng: the tuning's generator, the only permitted source of randomness.
+        rate: the value in the recipe, above 0: a probability, or a number of characters or places.
+        mask_token: the backbone's mask token as text; empty if it has none.
+        protocol: ``paper`` or ``released``.
+        shortest: characters of the shortest string that is changed under ``released`` (Mirror-BERT's code: 30).
+        mask_id: id of the mask token, for token augmentations; ``None`` if the backbone has none.
+        special_ids: ids of the tokenizer's special tokens, for token augmentations.
+
     Example:
         A text augmentation, and its test:
 
@@ -53,19 +62,12 @@ class AugmentationContext:
     """
 
     rng: np.random.Generator
-    """The tuning's generator, the only permitted source of randomness."""
     rate: float
-    """The value in the recipe, above 0: a probability, or a number of characters or places."""
     mask_token: str
-    """The backbone's mask token as text; empty if it has none."""
     protocol: str
-    """``paper`` or ``released``."""
     shortest: int = 30
-    """Characters of the shortest string that is changed under ``released`` (Mirror-BERT's code: 30)."""
     mask_id: int | None = None
-    """Id of the mask token, for token augmentations; ``None`` if the backbone has none."""
     special_ids: frozenset[int] = frozenset()
-    """Ids of the tokenizer's special tokens, for token augmentations."""
 
 
 class ModelAugmentation(Protocol):
@@ -74,6 +76,11 @@ class ModelAugmentation(Protocol):
     A plugin registers an object with these members by ``register_augmentations`` with ``on="model"``; it need not be a
     subclass. ``configure`` and ``attach`` are required, ``packs`` is optional. For each tuning whose recipe has the
     augmentation, mirrorbench calls ``configure`` before it builds the model and ``attach`` before the first step.
+
+    Attributes:
+        packs: whether it works on packed rows of several texts, in several threads. It then must not tell texts apart
+            by the first axis of a tensor, and must draw by ``torch.nn.functional.dropout`` alone. Without this
+            attribute, or if it is false, texts are padded, which is slower.
 
     Example:
         Gaussian noise on the embeddings, removed after the tuning:
@@ -103,10 +110,6 @@ class ModelAugmentation(Protocol):
     """
 
     packs: bool
-    """Whether it works on packed rows of several texts, in several threads. It then must not tell texts apart by the
-    first axis of a tensor, and must draw by ``torch.nn.functional.dropout`` alone. Without this attribute, or if it is
-    false, texts are padded, which is slower.
-    """
 
     def configure(self, config: Any, rate: float) -> None:
         """Change the configuration before the model is built.

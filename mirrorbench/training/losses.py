@@ -46,6 +46,12 @@ class TokenizedPairs:
     batch, from the pairs of the method and after all augmentations. A loss that needs more than the vectors, such as
     one that predicts tokens, reads a view by ``view``; a test makes the object as below.
 
+    Attributes:
+        ids: token ids of 2n texts, special tokens included, not padded.
+        targets: positions of the tokens to pool in each of 2n texts; ``None`` unless the pooling is over target words,
+            or over the last copy of a text that the prompt repeats.
+        labels: integers of shape (n,), on the CPU; pairs of one group have the same label.
+
     Example:
         >>> import torch
         >>> from mirrorbench.plugin import Ragged, TokenizedPairs
@@ -60,12 +66,8 @@ class TokenizedPairs:
     """
 
     ids: Ragged
-    """Token ids of 2n texts, special tokens included, not padded."""
     targets: Ragged | None
-    """Positions of the tokens to pool in each of 2n texts; ``None`` unless the pooling is over target words, or over
-    the last copy of a text that the prompt repeats."""
     labels: Tensor
-    """Integers of shape (n,), on the CPU; pairs of one group have the same label."""
 
     def take(self, rows: Sequence[int] | NDArray[np.int64]) -> TokenizedPairs:
         """Return the pairs with these indices, in the order of ``rows``."""

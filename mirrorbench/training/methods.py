@@ -44,6 +44,14 @@ class Pairs:
     ``groups`` are not negatives of each other. ``together=k`` keeps each k successive pairs in one batch.
     ``PairMaker.pairs`` makes this object from strings; a plugin makes it itself if the texts have target words.
 
+    Attributes:
+        left: first views.
+        right: second views, in the same order.
+        groups: group of each pair; pairs of one group are not negatives of each other. ``None``: each pair is its own
+            group.
+        together: number of successive pairs that stay in the same batch, in their order; a divisor of the number of
+            pairs.
+
     Example:
         Words in context: the pooling ``target`` compares the words at ``spans``.
 
@@ -58,13 +66,9 @@ class Pairs:
     """
 
     left: Sequence[TextInput]
-    """First views."""
     right: Sequence[TextInput]
-    """Second views, in the same order."""
     groups: Sequence[Hashable] | None = None
-    """Group of each pair; pairs of one group are not negatives of each other. ``None``: each pair is its own group."""
     together: int = 1
-    """Number of successive pairs that stay in the same batch, in their order; a divisor of the number of pairs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +79,14 @@ class PairMaker:
     or ``released``) and ``mask_token`` (empty for a tokenizer without one), draws all its random numbers from ``rng``,
     and calls ``augment`` or ``pairs`` to apply the recipe's text augmentations. A test makes one as below; to apply
     augmentations, it passes ``load_plugins().augmentations.by_name()`` as ``augmentations``.
+
+    Attributes:
+        recipe: the hyper-parameters of the tuning.
+        rng: the tuning's generator, the only permitted source of randomness.
+        mask_token: the backbone's mask token as text; empty if it has none.
+        protocol: ``paper`` or ``released``.
+        augmentations: registered augmentations by name, those of the recipe included.
+        can_read: returns for each text whether the backbone has embeddings of all its tokens.
 
     Example:
         A function that pairs each text with a random other one, and its test:
@@ -91,17 +103,11 @@ class PairMaker:
     """
 
     recipe: Recipe
-    """The hyper-parameters of the tuning."""
     rng: np.random.Generator
-    """The tuning's generator, the only permitted source of randomness."""
     mask_token: str
-    """The backbone's mask token as text; empty if it has none."""
     protocol: str
-    """``paper`` or ``released``."""
     augmentations: Mapping[str, Augmentation]
-    """Registered augmentations by name, those of the recipe included."""
     can_read: Callable[[Sequence[str]], Sequence[bool]] = lambda texts: [True] * len(texts)
-    """Returns for each text whether the backbone has embeddings of all its tokens."""
 
     def augment(self, texts: Sequence[str], shortest: int = 30) -> list[str]:
         """Return texts after the recipe's text augmentations, applied in the order in which the recipe lists them.
@@ -184,6 +190,23 @@ class Method:
     ``name`` must be the name under which the method is registered. A user's keys (``bert+NAME:lr=1e-5``) replace values
     of the recipe.
 
+    Attributes:
+        name: name after ``+`` in a spec, the same as in ``register``.
+        preset: ``(level, architecture, protocol) -> Recipe`` with the paper's values: the level of a task (``word``,
+            ``phrase``, ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``. By
+            default mean pooling over the last layer, for a method that does not tune.
+        tunes: whether the weights change. A method that does not tune uses only pooling and layers of its recipe.
+        label: name of the row in tables; ``{backbone}`` and ``{method}`` stand for the names of the backbone and the
+            method.
+        pairs: ``(texts, maker) -> Pairs``: makes the pairs of an epoch from the corpus. By default each string is
+            paired with itself.
+        levels: levels of tasks that use the recipe and corpus of another level: ``{"wic": "sentence"}`` for Mirror,
+            which encodes the whole sentence for words in context.
+        create: ``(spec, path, context) -> Encoder`` for a method without tuning and recipe, such as ``static``: makes
+            the encoder from the directory of the backbone, and checks the keys of the spec.
+        baseline: whether ``mirrorbench run --baselines`` has a row for it; such a method needs no labels and no
+            settings.
+
     Example:
         Mirror-BERT's loss on neighbouring lines of the corpus:
 
@@ -206,26 +229,13 @@ class Method:
     """
 
     name: str
-    """Name after ``+`` in a spec, the same as in ``register``."""
     preset: Callable[[str, str, str], Recipe] = base_preset
-    """``(level, architecture, protocol) -> Recipe`` with the paper's values: the level of a task (``word``, ``phrase``,
-    ``sentence`` or ``wic``), the backbone's ``model_type``, and ``paper`` or ``released``. By default mean pooling over
-    the last layer, for a method that does not tune."""
     tunes: bool = True
-    """Whether the weights change. A method that does not tune uses only pooling and layers of its recipe."""
     label: str = "{backbone} + {method}"
-    """Name of the row in tables; ``{backbone}`` and ``{method}`` stand for the names of the backbone and the method."""
     pairs: PairFunction = identical_pairs
-    """``(texts, maker) -> Pairs``: makes the pairs of an epoch from the corpus. By default each string is paired with
-    itself."""
     levels: Mapping[str, str] = field(default_factory=dict)
-    """Levels of tasks that use the recipe and corpus of another level: ``{"wic": "sentence"}`` for Mirror, which
-    encodes the whole sentence for words in context."""
     create: Callable[[EncoderSpec, Path, EncoderContext], Encoder] | None = None
-    """``(spec, path, context) -> Encoder`` for a method without tuning and recipe, such as ``static``: makes the encoder
-    from the directory of the backbone, and checks the keys of the spec."""
     baseline: bool = False
-    """Whether ``mirrorbench run --baselines`` has a row for it; such a method needs no labels and no settings."""
 
 
 def mirror_preset(level: str, architecture: str, protocol: str) -> Recipe:

@@ -46,6 +46,41 @@ class Recipe:
     (in tokens) and ``pooling`` (the name of a registered pooling: ``mean``, ``cls``, ``last``, ``target`` ...). A
     plugin cannot add fields: a parameter of its own is the rate of an augmentation, or a constant.
 
+    Attributes:
+        temperature: tau of Eq. 1 of both papers.
+        epochs: passes over the corpus.
+        train_max_length: tokens kept of each string in tuning, special tokens included.
+        pooling: name of the registered pooling, in tuning and afterwards; ``mirrorbench list poolings`` shows all. The
+            vector is that of the target word if the name begins with ``target``.
+        layers: layers that are averaged, as a Python slice over (embeddings, layer 1, ..., layer n).
+        lr: learning rate of AdamW, constant (paper 1, section 3).
+        batch_size: strings in a batch; the loss sees twice as many vectors (paper 1, section 3).
+        weight_decay: AdamW's decoupled weight decay (released code; the papers do not state one).
+        loss: ``infonce``: Eq. 1, whose denominator holds only negatives; ``ntxent``: released code, with the positive
+            in the denominator; ``multi-similarity``: with online mining of hard pairs, without temperature (paper 1,
+            footnote 2); ``in-batch``: SimCSE's, in which only second views are negatives; or a plugin's loss.
+        augment: augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...).
+        drop_last: whether an incomplete last batch is skipped (released code); otherwise the strings are spread evenly.
+        clean_corpus: whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated
+            strings"); the released code takes the lines as they are.
+        sides: number of views that text and token augmentations change: 1 (only x-bar; paper 1, section 2.2) or 2, with
+            independent random numbers.
+        alpha: weight of positives in ``multi-similarity``. Other losses use neither this nor the next two.
+        beta: weight of negatives in ``multi-similarity``.
+        base: cosine in ``multi-similarity`` from which a positive is near enough and a negative too near.
+        lora: rank of LoRA's matrices, which learn instead of the model's weights; 0: all weights learn.
+        gradient_checkpointing: whether a pass keeps only the inputs of layers, and computes the rest again: less
+            memory, more time.
+        stop: ``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without
+            labels.
+        attention: ``bidirectional`` lets each token of a causal model see the whole text; empty for the attention of
+            the model.
+        prompt: template around each text, in tuning and afterwards, with ``{text}`` where the text stands and perhaps
+            ``{mask}`` for the mask token; a text that precedes each text; or the name of a template: ``eol``, ``echo``
+            or one of the model's files. Objectives and pair functions get it as a template with ``{text}``, or empty
+            for none.
+        normalize: whether vectors are scaled to length 1, which changes no cosine.
+
     Example:
         A preset that trains longer on words:
 
@@ -61,57 +96,27 @@ class Recipe:
     """
 
     temperature: float
-    """tau of Eq. 1 of both papers."""
     epochs: int
-    """Passes over the corpus."""
     train_max_length: int
-    """Tokens kept of each string in tuning, special tokens included."""
     pooling: str
-    """Name of the registered pooling, in tuning and afterwards; ``mirrorbench list poolings`` shows all. The vector is
-    that of the target word if the name begins with ``target``."""
     layers: str = "-1:"
-    """Layers that are averaged, as a Python slice over (embeddings, layer 1, ..., layer n)."""
     lr: float = 2e-5
-    """Learning rate of AdamW, constant (paper 1, section 3)."""
     batch_size: int = 200
-    """Strings in a batch; the loss sees twice as many vectors (paper 1, section 3)."""
     weight_decay: float = 0.01
-    """AdamW's decoupled weight decay (released code; the papers do not state one)."""
     loss: str = "infonce"
-    """``infonce``: Eq. 1, whose denominator holds only negatives; ``ntxent``: released code, with the positive in the
-    denominator; ``multi-similarity``: with online mining of hard pairs, without temperature (paper 1, footnote 2);
-    ``in-batch``: SimCSE's, in which only second views are negatives; or a plugin's loss."""
     augment: tuple[tuple[str, float], ...] = ()
-    """Augmentations and their rates, sorted by name (``dropout``, ``span_mask`` ...)."""
     drop_last: bool = False
-    """Whether an incomplete last batch is skipped (released code); otherwise the strings are spread evenly."""
     clean_corpus: bool = True
-    """Whether lines are stripped and repeated strings removed (paper 1, section 2.1: "non-duplicated strings"); the
-    released code takes the lines as they are."""
     sides: int = 1
-    """Number of views that text and token augmentations change: 1 (only x-bar; paper 1, section 2.2) or 2, with
-    independent random numbers."""
     alpha: float = LOSS_PARAMETERS["paper"]["alpha"]
-    """Weight of positives in ``multi-similarity``. Other losses use neither this nor the next two."""
     beta: float = LOSS_PARAMETERS["paper"]["beta"]
-    """Weight of negatives in ``multi-similarity``."""
     base: float = LOSS_PARAMETERS["paper"]["base"]
-    """Cosine in ``multi-similarity`` from which a positive is near enough and a negative too near."""
     lora: int = 0
-    """Rank of LoRA's matrices, which learn instead of the model's weights; 0: all weights learn."""
     gradient_checkpointing: bool = False
-    """Whether a pass keeps only the inputs of layers, and computes the rest again: less memory, more time."""
     stop: str = "end"
-    """``end``: the state after the last step is kept; ``auto``: the best one by held-out strings, without
-    labels."""
     attention: str = ""
-    """``bidirectional`` lets each token of a causal model see the whole text; empty for the attention of the model."""
     prompt: str = ""
-    """Template around each text, in tuning and afterwards, with ``{text}`` where the text stands and perhaps ``{mask}``
-    for the mask token; a text that precedes each text; or the name of a template: ``eol``, ``echo`` or one of the
-    model's files. Objectives and pair functions get it as a template with ``{text}``, or empty for none."""
     normalize: bool = False
-    """Whether vectors are scaled to length 1, which changes no cosine."""
 
     def to_json(self) -> dict[str, Any]:
         """Return a JSON object of the fields.
