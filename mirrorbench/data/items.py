@@ -142,6 +142,12 @@ class Mention:
         parts: the names to link: one, or several for a composite mention ("breast and ovarian cancer").
         gold: ids of the right concepts.
         document: the document of the mention; empty if unknown.
+
+    Example:
+        >>> from mirrorbench.plugin import Mention
+        >>> mention = Mention("note-7/1", ("heart attacks",), gold=frozenset({"D009203"}))
+        >>> mention.document
+        ''
     """
 
     id: str
@@ -228,6 +234,13 @@ class Occurrence:
         gold: keys of the right senses, one or several.
         corpus: the part of the data set (``senseval2``).
         contexts: names of the candidates' contexts in ``Disambiguation.senses``; empty if the names are the keys.
+
+    Example:
+        >>> from mirrorbench.plugin import Occurrence, TextInput
+        >>> word = TextInput("They sat on the bank.", spans=((16, 20),))
+        >>> occurrence = Occurrence("s1.t1", word, ("bank%1", "bank%2"), frozenset({"bank%1"}), corpus="toy")
+        >>> occurrence.gold <= set(occurrence.candidates)
+        True
     """
 
     id: str
@@ -245,6 +258,12 @@ class SenseContexts:
     Attributes:
         examples: the word in examples of its WordNet entry; may be empty.
         gloss: the word in a sentence with its definition: "<word> means <definition>".
+
+    Example:
+        >>> from mirrorbench.plugin import SenseContexts, TextInput
+        >>> gloss = TextInput("bank means sloping land beside water", spans=((0, 4),))
+        >>> SenseContexts(examples=(), gloss=gloss).gloss.text
+        'bank means sloping land beside water'
     """
 
     examples: tuple[TextInput, ...]

@@ -115,6 +115,14 @@ class Pooling:
         max_length: tokens kept of each text, special tokens included, whatever the tokenizer's setting.
         prompt: template with ``{text}`` around each text, whose tokens do not count for ``max_length``; empty for none.
         normalize: whether vectors are scaled to length 1.
+
+    Example:
+        >>> import mirrorbench
+        >>> from mirrorbench.plugin import Pooling
+        >>> transformer = mirrorbench.load("tiny", device="cpu").transformer
+        >>> ids = transformer.tokenize(["a cat", "a dog"], max_length=8)
+        >>> transformer.forward(ids, [Pooling("cls")])[0].shape
+        torch.Size([2, 256])
     """
 
     mode: str = "mean"
