@@ -63,6 +63,29 @@ PluginFiles = Annotated[
         help="Load a Python file as a plugin; may be repeated.",
     ),
 ]
+"""The option ``--plugin FILE.py`` of a command, which loads files as plugins.
+
+The command of a plugin declares a parameter with this type and the default ``None``, and need not use the value (a list
+of paths, or ``None``). The files are loaded before other options are read, into the process-wide plugins, which
+``mirrorbench.Session`` and the functions of ``mirrorbench`` use.
+
+Raises:
+    PluginError: a file is missing, fails, or is not a plugin (exit code 2).
+
+Example:
+    >>> import mirrorbench
+    >>> import typer
+    >>> from typer.testing import CliRunner
+    >>> from mirrorbench.plugin import PluginFiles, say
+    >>> app = typer.Typer()
+    >>> @app.command()
+    ... def has_metric(name: str, plugin: PluginFiles = None) -> None:
+    ...     say("yes" if name in mirrorbench.Session().plugins.metrics else "no")
+    >>> CliRunner().invoke(app, ["spearman"]).output
+    'yes\\n'
+    >>> print(CliRunner().invoke(app, ["spearman", "--plugin", "missing.py"]).exception)
+    no plugin file missing.py
+"""
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -72,10 +95,45 @@ DataDir = Annotated[
         show_default="the platform's data directory",
     ),
 ]
+"""The option ``--data-dir DIR`` of a command: the folder where data files are kept.
+
+The command of a plugin declares a parameter with this type and the default ``None``. The value is a path, from the
+option or the environment variable ``MIRRORBENCH_DATA``; ``None`` stands for the platform's data directory. Pass it to
+``DataStore``, or as ``data_dir`` to the functions of ``mirrorbench``.
+
+Example:
+    >>> import typer
+    >>> from typer.testing import CliRunner
+    >>> from mirrorbench.plugin import DataDir, DataStore, say
+    >>> app = typer.Typer()
+    >>> @app.command()
+    ... def where(data_dir: DataDir = None) -> None:
+    ...     say(str(DataStore(data_dir).root))
+    >>> CliRunner().invoke(app, ["--data-dir", "my-data"]).output
+    'my-data\\n'
+"""
 Offline = Annotated[
     bool,
     typer.Option("--offline", help="Do not use the network; missing data or models are errors."),
 ]
+"""The flag ``--offline`` of a command: do not use the network.
+
+The command of a plugin declares a parameter with this type and the default ``False``, and passes the value, a boolean,
+as ``offline`` to the functions of ``mirrorbench`` or to ``DataStore``. The flag alone does not prevent a command's own
+code from using the network.
+
+Example:
+    >>> import typer
+    >>> from typer.testing import CliRunner
+    >>> from mirrorbench.plugin import DataStore, Offline, say
+    >>> app = typer.Typer()
+    >>> @app.command()
+    ... def check(offline: Offline = False) -> None:
+    ...     store = DataStore(offline=offline)
+    ...     say("data on this machine" if store.offline else "data may be fetched")
+    >>> CliRunner().invoke(app, ["--offline"]).output
+    'data on this machine\\n'
+"""
 EncoderSpecText = Annotated[
     str,
     typer.Option(
@@ -87,6 +145,26 @@ EncoderSpecText = Annotated[
     ),
 ]
 Device = Annotated[str, typer.Option(help=DEVICE_HELP, autocompletion=complete("devices"))]
+"""The option ``--device NAME`` of a command: where to compute.
+
+The command of a plugin declares a parameter with this type and the default ``"auto"``; the parameter must be called
+``device``, since the option has its name. The value, ``auto`` (CUDA, else Apple's MPS, else the CPU), ``cpu``,
+``cuda``, ``cuda:N`` or ``mps``, is not checked here: pass it as ``device`` to the functions of ``mirrorbench``, which
+raise a ``UsageError`` for another name, or for a device that the machine does not have.
+
+Example:
+    >>> import mirrorbench
+    >>> import typer
+    >>> from typer.testing import CliRunner
+    >>> from mirrorbench.plugin import Device, say
+    >>> app = typer.Typer()
+    >>> @app.command()
+    ... def dimensions(encoder: str, device: Device = "auto") -> None:
+    ...     vectors = mirrorbench.load(encoder, device=device).encode(["a cat"])
+    ...     say(f"{encoder} has {vectors.shape[1]} dimensions")
+    >>> CliRunner().invoke(app, ["tiny", "--device", "cpu"]).output
+    'tiny has 256 dimensions\\n'
+"""
 Precision = Annotated[str, typer.Option(help=PRECISION_HELP, autocompletion=complete("precisions"))]
 EvalPrecision = Annotated[
     str, typer.Option(help=EVAL_PRECISION_HELP, autocompletion=complete("precisions"))
@@ -160,7 +238,23 @@ def tasks_option(help_: str, default: str) -> Any:
 
 
 def say(text: str = "", err: bool = False, nl: bool = True) -> None:
-    """Print a text with control characters escaped."""
+    r"""Print a text with control characters escaped, as ``\u001b`` for an escape character.
+
+    Commands of plugins call it instead of ``print``: texts of data files and of the hub can then neither change the
+    terminal's colours nor hide what follows. Newlines and tabs are printed as they are.
+
+    Args:
+        text: the text; by default an empty line.
+        err: whether to print to standard error, as for progress and remarks (default: standard output).
+        nl: whether to end with a newline (default true).
+
+    Example:
+        >>> from mirrorbench.plugin import say
+        >>> say("3 letters")
+        3 letters
+        >>> say("a" + chr(27) + "[31m red text")
+        a\u001b[31m red text
+    """
     typer.echo(printable(text), err=err, nl=nl)
 
 

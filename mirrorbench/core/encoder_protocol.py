@@ -18,7 +18,11 @@ Array = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class TextInput:
-    """A text, a word in a text, or a pair of texts.
+    """A text, a word in a text, or a pair of texts: the input of encoders.
+
+    Tasks of plugins make inputs, in ``inputs`` and to look vectors up; mirrorbench passes them to ``encode`` of
+    encoders, which may read ``text`` alone. An input is immutable and hashable. Inputs that are equal in all fields
+    share one cached vector.
 
     Attributes:
         text: the whole text.
@@ -27,6 +31,18 @@ class TextInput:
         language: ISO code, for tasks of several languages that may have an encoder each; empty otherwise.
         role: ``query`` or ``document``, for models that have a prompt for each; empty otherwise.
         second: the second text of a pair, for encoders that score pairs; empty otherwise.
+
+    All but ``text`` are optional. The property ``target`` is the target word, its parts joined by spaces; or the whole
+    text without ``spans``. The method ``key()`` returns sixteen bytes that identify the input.
+
+    Example:
+        >>> from mirrorbench.plugin import TextInput
+        >>> sentence = "She turned the light off."
+        >>> start = sentence.index("turned")
+        >>> TextInput(sentence, spans=((start, start + 6), (21, 24))).target
+        'turned off'
+        >>> TextInput(sentence).target
+        'She turned the light off.'
     """
 
     text: str
@@ -59,8 +75,29 @@ def as_inputs(texts: Sequence[TextInput | str]) -> list[TextInput]:
 class Encoder(Protocol):
     """The protocol of encoders: ``encode`` for vectors, ``fingerprint`` for identity.
 
-    Any object with both is an encoder; a plugin registers a function that returns one for a spec
-    (``register_encoders``).
+    Any object with both is an encoder; it need not be a subclass. A plugin registers a function ``(EncoderSpec,
+    EncoderContext) -> Encoder`` by ``register_encoders``; mirrorbench calls it, and encodes the inputs that have no
+    cached vectors. ``mirrorbench.evaluate`` accepts an encoder too.
+
+    Required:
+        fingerprint: a text, as attribute or property, that changes whenever the vectors of some text change, such as a
+            checksum of the weights and all settings. Vectors and results are stored under it and under the name of the
+            encoder, and are reused as long as both are the same.
+        encode(inputs): takes a list of n ``TextInput`` objects, in a run at most 1,024 of them on a CPU, all different,
+            in any order. Returns an array of numbers of shape (n, dimensions) in the order of ``inputs``, the same
+            number of dimensions in each call; it is converted to float32. The vector of a text must not depend on the
+            other texts. With ``spans`` it should be that of the target word in its context.
+
+    Optional:
+        notes: texts in a tuple that are stored with the results and printed below tables.
+        vocabulary(language): returns the distinct words of a language (ISO code) that have vectors, the most frequent
+            first; for encoders of single words, such as static vectors.
+        reads_pairs: true for an encoder that scores pairs of texts (``text`` and ``second`` of each input); ``encode``
+            then returns the scores in the shape (n, 1).
+
+    Raises:
+        EncodingError: from mirrorbench, if ``encode`` returned anything but one finite vector for each input. The
+            method itself may raise it for inputs that it cannot read. Any other error is reported with its line.
 
     Example:
         >>> import mirrorbench

@@ -95,10 +95,33 @@ def _argument(option: re.Match[str]) -> str:
 class MirrorbenchError(Exception):
     """Base of all errors caused by input, data or environment rather than by a bug.
 
+    mirrorbench and plugins raise its subclasses, which take the same arguments; catch this class to handle all of them.
+    An error that ends a command is printed as ``Error: MESSAGE``, with the hint on the next line and without a
+    traceback (``MIRRORBENCH_DEBUG=1`` shows it). The exit code is 2 for ``UsageError`` and ``PluginError``, 1 for the
+    others. In a run, an error of one encoder on one task does not end the command: the others go on, the message is
+    listed at the end and written to ``failures.log`` in the folder of results, and the exit code is 1. ``run`` and
+    ``evaluate`` of Python then give a ``FailureWarning``, and list it in ``failures`` of what they return.
+
     Args:
         message: the request and its problem, in one or two sentences.
-        hint: remedy; may be empty or have several lines.
-        lacks: the missing data sets and models that caused it; errors with the same cause are reported together.
+        hint: remedy; may be empty or have several lines. Name options as on the command line (``--device cpu``): in
+            Python, ``str(error)`` shows them as arguments (``device='cpu'``).
+        lacks: the missing data sets and models that caused it; filled by mirrorbench, which reports errors with the
+            same cause together.
+
+    Attributes:
+        message, hint, lacks: the arguments; user names and passwords in addresses are removed from the texts.
+
+    Example:
+        >>> from mirrorbench.plugin import MirrorbenchError, parse_spec
+        >>> try:
+        ...     parse_spec("roberta+mirror:dropout")
+        ... except MirrorbenchError as error:
+        ...     print(error.message)
+        cannot read the encoder spec 'roberta+mirror:dropout'
+        >>> print(MirrorbenchError("the GPU is too small", "Use --device cpu."))
+        the GPU is too small
+        Use device='cpu'.
     """
 
     def __init__(self, message: str, hint: str = "", lacks: tuple[Lack, ...] = ()) -> None:
@@ -116,7 +139,36 @@ _Error = TypeVar("_Error", bound=MirrorbenchError)
 
 
 class UsageError(MirrorbenchError):
-    """The request itself is malformed: an unknown name, a bad spec, an impossible option (exit code 2)."""
+    """The request itself is malformed: an unknown name, a bad spec, an impossible option.
+
+    mirrorbench raises it for specs, options and arguments that it cannot use. A plugin raises it where the user has to
+    correct what was typed, for example for a value of a key of its encoder or executor. ``unknown_name`` makes the
+    error for an unknown name.
+
+    The command ends with the message, the hint and exit code 2. This includes a run whose encoder was named by the user
+    and is refused while the run is planned, as when its function of ``register_encoders`` raises the error. Raised
+    later, while texts are encoded or scored, it is a failure of the encoder on that task, with exit code 1.
+
+    Args:
+        message: what was asked for, and why it is impossible.
+        hint: what to write instead; by default empty.
+
+    Example:
+        >>> from mirrorbench.plugin import UsageError, parse_spec
+        >>> def n_letters(spec):
+        ...     size = spec.get("size", 26)
+        ...     if size not in (26, 52):
+        ...         raise UsageError(f"{spec.backbone} has no size {size}", "Write size=26 or size=52.")
+        ...     return size
+        >>> n_letters(parse_spec("letters:size=52"))
+        52
+        >>> try:
+        ...     n_letters(parse_spec("letters:size=7"))
+        ... except UsageError as error:
+        ...     print(error)
+        letters has no size 7
+        Write size=26 or size=52.
+    """
 
 
 class UnknownNameError(UsageError):
@@ -124,7 +176,33 @@ class UnknownNameError(UsageError):
 
 
 class PluginError(MirrorbenchError):
-    """A plugin cannot be loaded, or registers something invalid."""
+    """A plugin cannot be loaded, registers something invalid, or returns what its hook does not allow.
+
+    mirrorbench raises it, and names the plugin and, where it can, file and line: for an unknown hook, a name that is
+    registered twice, an object of the wrong type, an encoder without ``encode`` or ``fingerprint``, or ``Scores`` with
+    equal ids. A plugin raises it for a mistake in the code that uses it, such as the arguments of its own base class.
+
+    An error of a file given by ``--plugin`` while it is loaded ends the command with exit code 2. An installed plugin
+    is skipped with a warning instead, unless ``MIRRORBENCH_STRICT_PLUGINS=1`` is set. In a run, what a plugin's task or
+    encoder returns wrongly is a failure of that encoder on that task, with exit code 1.
+
+    Args:
+        message: the plugin and what is wrong with it.
+        hint: what its author has to change; by default empty.
+
+    Example:
+        >>> from mirrorbench import hookimpl
+        >>> from mirrorbench.plugin import PluginError, load_plugins
+        >>> class MistypedPlugin:
+        ...     @hookimpl
+        ...     def register_task(self, register):
+        ...         pass
+        >>> try:
+        ...     load_plugins(discover=False).add(MistypedPlugin(), "mistyped")
+        ... except PluginError as error:
+        ...     print(error.hint)
+        Did you mean register_tasks?
+    """
 
 
 class DuplicateNameError(PluginError):
@@ -132,7 +210,35 @@ class DuplicateNameError(PluginError):
 
 
 class DataUnavailableError(MirrorbenchError):
-    """A data file is missing and could not be fetched; the message names licence, sources and the remedy."""
+    """A data file is missing and cannot be fetched.
+
+    mirrorbench raises it for files of cards that are not in the data directory and that no source delivers, or that may
+    not be fetched (``--offline``); message and hint name sources, licence and ``mirrorbench data import``. A plugin
+    raises it in ``fetch`` or ``load`` of a ``Task``, or in the function of a ``GeneratedCorpus``, if the data have to
+    be obtained in another way, or need a package that is missing (``not_installed``).
+
+    In a run, the encoders fail on that task, other tasks go on, and the exit code is 1; so it is for a command that
+    ends with the error.
+
+    Args:
+        message: the data and why they are missing.
+        hint: how to get them; by default empty.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import DataUnavailableError
+        >>> def read_ratings(folder):
+        ...     path = folder / "ratings.tsv"
+        ...     if not path.is_file():
+        ...         hint = "Its authors send the file on request: put it there."
+        ...         raise DataUnavailableError(f"there is no file {path}", hint)
+        ...     return path.read_text(encoding="utf-8").splitlines()
+        >>> try:
+        ...     read_ratings(Path("ratings"))
+        ... except DataUnavailableError as error:
+        ...     print(error.message)
+        there is no file ratings/ratings.tsv
+    """
 
 
 class DataIntegrityError(MirrorbenchError):
@@ -140,19 +246,130 @@ class DataIntegrityError(MirrorbenchError):
 
 
 class DataFormatError(MirrorbenchError):
-    """The content of a file does not follow its format; the message names the file and, if known, the line."""
+    r"""The content of a file does not follow its format; the message names the file and, if known, the line.
+
+    mirrorbench raises it for cards, data files, grids and items that it cannot read. A plugin raises it in a parser
+    (``register_parsers``), a reader of a user's own data (``register_readers``), and in ``load`` of a ``Task`` or
+    ``check`` of a ``TaskKind`` for unsuitable items.
+
+    In a run, all encoders fail on that task with this message, other tasks go on, and the exit code is 1; so it is for
+    a command that ends with the error.
+
+    Args:
+        message: file, line (from 1) and problem.
+        hint: the right format; by default empty.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import DataFormatError, read_lines
+        >>> def parse_questions(files, options):
+        ...     items = []
+        ...     for path in files.values():
+        ...         for number, line in enumerate(read_lines(path), start=1):
+        ...             if "\t" not in line:
+        ...                 raise DataFormatError(f"{path}, line {number}: no tab", "Write QUESTION<TAB>ANSWER.")
+        ...             items.append(tuple(line.split("\t", 1)))
+        ...     return items
+        >>> _ = Path("faq.tsv").write_text("When do you open?\tAt nine.\nDo you sell bread?\n")
+        >>> try:
+        ...     parse_questions({"faq.tsv": Path("faq.tsv")}, {})
+        ... except DataFormatError as error:
+        ...     print(error)
+        faq.tsv, line 2: no tab
+        Write QUESTION<TAB>ANSWER.
+    """
 
 
 class ModelUnavailableError(MirrorbenchError):
-    """A backbone is neither in the cache nor reachable, or its files cannot be opened safely."""
+    """The files of a model are missing, cannot be read, or cannot be opened safely.
+
+    mirrorbench raises it for a backbone that is neither on this machine nor reachable, and for incomplete or
+    unsupported model files. A plugin raises it in its function of ``register_encoders``, or when its encoder first
+    needs the weights, if these or the package that reads them are missing (``not_installed``).
+
+    In a run, the encoder fails on all tasks, other encoders go on, and the exit code is 1; so it is for a command that
+    ends with the error. ``mirrorbench.load`` raises it.
+
+    Args:
+        message: the model and what is missing.
+        hint: how to get it; by default empty.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import ModelUnavailableError, parse_spec
+        >>> def open_glove(spec, context):
+        ...     path = Path(str(spec.get("path", "glove.txt")))
+        ...     if not path.is_file():
+        ...         raise ModelUnavailableError(f"there is no file of vectors at {path}", "Write path=FILE.")
+        ...     ...  # return an encoder
+        >>> try:
+        ...     open_glove(parse_spec("glove:path=vectors.txt"), None)
+        ... except ModelUnavailableError as error:
+        ...     print(error.message)
+        there is no file of vectors at vectors.txt
+    """
 
 
 class TuningError(MirrorbenchError):
-    """A tuning cannot start or failed: an empty corpus, a loss that is not finite."""
+    """A tuning cannot start or failed: too few texts, a loss that is not finite.
+
+    mirrorbench raises it before and during the tuning of a backbone. A plugin raises it in the function ``pairs`` of a
+    ``Method``, in an ``Objective`` or in a ``ModelAugmentation``, if corpus or model are unsuitable.
+
+    In a run, the encoder fails on the tasks for which it would be tuned in this way, other encoders go on, and the exit
+    code is 1. ``mirrorbench tune`` ends with exit code 1; ``mirrorbench.tune`` and ``load`` raise the error.
+
+    Args:
+        message: what prevents the tuning.
+        hint: the change of spec or corpus that may help; by default empty.
+
+    Example:
+        >>> from mirrorbench.plugin import TuningError
+        >>> def question_answer_pairs(texts, maker):
+        ...     for text in texts:
+        ...         if "?" not in text:
+        ...             raise TuningError(f"the corpus line {text!r} has no question", "Write QUESTION? ANSWER.")
+        ...     questions, answers = zip(*(text.split("?", 1) for text in texts))
+        ...     return maker.pairs(questions, answers)
+        >>> try:
+        ...     question_answer_pairs(["At nine."], None)
+        ... except TuningError as error:
+        ...     print(error.message)
+        the corpus line 'At nine.' has no question
+    """
 
 
 class EncodingError(MirrorbenchError):
-    """An encoder did not return one finite vector for each text."""
+    """An encoder did not return one finite vector for each text.
+
+    mirrorbench raises it, with the name of the encoder, for an array of another shape than (texts, dimensions), for
+    values that are no numbers, NaN or infinite, and for vectors whose dimensions differ from those cached under the
+    same fingerprint. A plugin raises it in ``encode`` for inputs that its encoder cannot read.
+
+    In a run, the encoder fails on the tasks that contain the texts, other tasks go on, and the exit code is 1.
+    ``encode`` of what ``mirrorbench.load`` returns raises it.
+
+    Args:
+        message: the encoder and what is wrong with the vectors.
+        hint: remedy; by default empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import EncodingError, TextEncoder
+        >>> class Logarithms:
+        ...     fingerprint = "logarithms-1"
+        ...     def encode(self, inputs):
+        ...         if any(not item.text for item in inputs):
+        ...             raise EncodingError("logarithms has no vector of an empty text")
+        ...         return np.array([[np.log(len(item.text)), np.nan] for item in inputs])
+        >>> for text in ("", "a cat"):
+        ...     try:
+        ...         TextEncoder(Logarithms()).encode([text])
+        ...     except EncodingError as error:
+        ...         print(error)
+        logarithms has no vector of an empty text
+        the encoder returned NaN or infinite vectors for 1 of 1 texts
+    """
 
 
 class UnreadableTextError(EncodingError):
@@ -176,7 +393,35 @@ class UnreadableTextError(EncodingError):
 
 
 class StorageError(MirrorbenchError):
-    """A result or cache entry cannot be written: no space left, no permission."""
+    r"""A result, model or cache entry cannot be written: no space left, no permission, a file in the way.
+
+    mirrorbench raises it for its own files; the message names path and reason. It also reports in this way an encoder
+    whose worker processes died repeatedly. A plugin raises it for files that it writes itself, such as exports of a
+    command.
+
+    In a run, the encoder fails on that task and the exit code is 1; so it is for a command that ends with the error.
+    The same command computes only what is not stored yet.
+
+    Args:
+        message: the file and the reason.
+        hint: remedy; by default empty.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import StorageError
+        >>> def export(lines, path):
+        ...     try:
+        ...         path.write_text("\n".join(lines), encoding="utf-8")
+        ...     except OSError as error:
+        ...         problem = f"{path} cannot be written: {error.strerror}"
+        ...         raise StorageError(problem, "Name another file by --output.") from error
+        >>> try:
+        ...     export(["a cat"], Path("missing") / "texts.txt")
+        ... except StorageError as error:
+        ...     print(error)
+        missing/texts.txt cannot be written: No such file or directory
+        Name another file by output.
+    """
 
 
 class DeviceMemoryError(MirrorbenchError):
@@ -193,7 +438,32 @@ class ReadBackError(MirrorbenchError):
 
 
 class DeviceError(MirrorbenchError):
-    """A GPU failed, and fails in every later call of this process; a new process may be able to continue."""
+    """A GPU failed, and fails in every later call of this process; a new process may be able to continue.
+
+    mirrorbench raises it when an error of torch means that this process has lost its GPU. ``compute`` and ``failed``
+    raise it in workers of executors: a worker must then end its process, and the executor give the group to another
+    one. Other plugins need not raise it, and must not catch it and go on.
+
+    On the command line without worker processes, the run ends with the message and exit code 1; stored results are
+    kept, and the same command continues.
+
+    Args:
+        message: the device and the reason.
+        hint: remedy; by default empty.
+
+    Example:
+        The function of a worker, which an executor starts in another process:
+
+        >>> import os
+        >>> import sys
+        >>> from mirrorbench.plugin import DeviceError, compute
+        >>> def compute_or_leave(context, group):
+        ...     try:
+        ...         return compute(context, group)
+        ...     except DeviceError as error:
+        ...         print(error, file=sys.stderr, flush=True)
+        ...         os._exit(1)
+    """
 
 
 def changed_while_read(name: str) -> DataFormatError:
@@ -204,18 +474,68 @@ def changed_while_read(name: str) -> DataFormatError:
 def not_installed(
     error: type[_Error], needs: str, package: str, extra: str, instead: str = ""
 ) -> _Error:
-    """Return an error of type ``error`` for a missing package, which the extra ``extra`` installs.
+    """Return the error for a missing package that an extra of mirrorbench installs; the caller raises it.
 
-    ``needs``: the beginning of the message (``the loss needs``); ``instead``: the end of the hint.
+    A plugin calls it where the import of an optional package fails. For a package that no extra of mirrorbench
+    installs, raise the error class itself with a hint of your own.
+
+    Args:
+        error: the class of the error: ``UsageError`` for a feature that the user asked for, ``ModelUnavailableError``
+            or ``DataUnavailableError`` for a package that a model or data need.
+        needs: the beginning of the message, with its verb (``the loss needs``).
+        package: the package's name on the index.
+        extra: the extra of mirrorbench, as in ``pip install 'mirrorbench[extra]'``.
+        instead: the end of the hint, such as an alternative; by default empty.
+
+    Returns:
+        An error of the class ``error``.
+
+    Example:
+        >>> from mirrorbench.plugin import UsageError, not_installed
+        >>> def import_module_of_frames():
+        ...     try:
+        ...         import no_such_pandas
+        ...     except ImportError as error:
+        ...         raise not_installed(UsageError, "the format frames needs", "pandas", "frames") from error
+        >>> try:
+        ...     import_module_of_frames()
+        ... except UsageError as error:
+        ...     print(error)
+        the format frames needs the package pandas, which is not installed
+        Install it: pip install 'mirrorbench[frames]'
     """
     hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
     return error(f"{needs} the package {package}, which is not installed", hint)
 
 
 def unknown_name(noun: str, name: str, known: list[str], listing: str = "") -> UnknownNameError:
-    """Return the error for a name that is not in ``known``.
+    """Return the error for a name that is not in ``known``; the caller raises it.
 
-    Its hint has the nearest names, or else the command ``listing`` if the known names are many, or else all of them.
+    A plugin calls it for a name that a user typed: an option, a subset, a model. Its hint has the nearest names, or
+    else the command ``listing`` if there are more than 30 known names, or else all of them.
+
+    Args:
+        noun: what the name stands for, in the singular (``option of letters``).
+        name: the name as typed.
+        known: all names that are allowed.
+        listing: a command that lists the names; by default the hint lists them all.
+
+    Returns:
+        An error of a subclass of ``UsageError``, with exit code 2.
+
+    Example:
+        >>> from mirrorbench.plugin import UsageError, unknown_name
+        >>> alphabets = {"latin": 26, "greek": 24}
+        >>> def size_of(alphabet):
+        ...     if alphabet not in alphabets:
+        ...         raise unknown_name("alphabet", alphabet, list(alphabets))
+        ...     return alphabets[alphabet]
+        >>> try:
+        ...     size_of("latinn")
+        ... except UsageError as error:
+        ...     print(error)
+        unknown alphabet 'latinn'
+        Did you mean latin?
     """
     nearest = get_close_matches(str(name), known, n=3, cutoff=0.5)
     if nearest:

@@ -14,8 +14,73 @@ import pluggy
 PROJECT = "mirrorbench"
 hookspec = pluggy.HookspecMarker(PROJECT)
 hookimpl = pluggy.HookimplMarker(PROJECT)
+"""Mark a function of a plugin as the implementation of a hook.
+
+The author of a plugin writes ``@hookimpl``, without parentheses, above a function that has the name of a hook, such as
+``register_tasks`` or ``register_encoders``; the hooks and their arguments are listed in ``docs/plugins.md``. The
+function takes one argument, which must be called ``register`` (``Register``), calls it once for each thing to register,
+and returns nothing. In a plugin the functions stand at the top level of the module; an object with marked methods is a
+plugin too.
+
+mirrorbench finds the module by its entry point in the group ``mirrorbench``, by ``--plugin FILE.py``, or by
+``Plugins.add``. It calls the marked functions when something registered is first looked up, and again after another
+plugin was added. They should therefore only register, and leave the loading of models and data to what they register.
+
+Raises:
+    PluginError: when the plugin is loaded: no hook has the function's name, or its argument is not called
+        ``register``. When the function is called: it raises an error, or returns something. An installed plugin is then
+        skipped with a warning, unless ``MIRRORBENCH_STRICT_PLUGINS=1`` is set; a file given by ``--plugin`` is an
+        error.
+
+Example:
+    A metric, here in a class so that it can be added without a module:
+
+    >>> import numpy as np
+    >>> from mirrorbench.plugin import hookimpl, load_plugins
+    >>> def accuracy_at_half(scores, gold):
+    ...     return float(((scores > 0.5) == (gold > 0.5)).mean())
+    >>> class AccuracyPlugin:
+    ...     @hookimpl
+    ...     def register_metrics(self, register):
+    ...         register("accuracy_at_half", accuracy_at_half, "share of right decisions at 0.5")
+    >>> plugins = load_plugins(discover=False)
+    >>> plugins.add(AccuracyPlugin(), "accuracy")
+    >>> plugins.metrics["accuracy_at_half"](np.array([0.9, 0.2]), np.array([1, 1]))
+    0.5
+"""
 
 Register = Callable[..., None]
+"""The type of ``register``, the function that each hook receives; for annotations.
+
+mirrorbench makes the function and passes it to the hook, which calls it once for each thing to register. Most hooks
+have the form ``register(name, value, description="")``:
+
+    name: a text without spaces, commas and control characters, unique among the names of the hook.
+    value: what is registered; ``docs/plugins.md`` states its type for each hook.
+    description: one line for listings; by default empty.
+
+``register_encoders``, ``register_augmentations``, ``register_renderers`` and ``register_executors`` have further
+keyword arguments, which ``docs/plugins.md`` lists. ``register_tasks`` and ``register_corpora`` have the form
+``register(value)``: the task or corpus states its name itself, and the path of a card registers all tasks or corpora of
+the card.
+
+Raises:
+    PluginError: the name or description is not a suitable text, the value has the wrong type, or another plugin has
+        registered the name. A hook should not catch it: mirrorbench adds the name of the plugin, and reports it.
+
+Example:
+    >>> from mirrorbench.plugin import GeneratedCorpus, Register, hookimpl, load_plugins
+    >>> class CorporaPlugin:
+    ...     @hookimpl
+    ...     def register_corpora(self, register: Register) -> None:
+    ...         for size in (10, 100):
+    ...             texts = [f"number {n}" for n in range(size)]
+    ...             register(GeneratedCorpus(f"numbers-{size}", f"{size} numbers", lambda texts=texts: texts))
+    >>> plugins = load_plugins(discover=False)
+    >>> plugins.add(CorporaPlugin(), "numbers")
+    >>> [name for name in plugins.corpora.names() if name.startswith("numbers")]
+    ['numbers-10', 'numbers-100']
+"""
 
 
 class HookSpecs:

@@ -189,12 +189,66 @@ def _distribution(point: EntryPoint) -> str:
 
 
 class Plugins:
-    """The loaded plugins and their registries.
+    """The loaded plugins, and all that they and mirrorbench itself registered.
+
+    mirrorbench makes one such object for the process. A plugin receives it as ``workspace.plugins``, or as the argument
+    of a function registered by ``register_tables``; it is not subclassed. To get a separate one, as tests do, call
+    ``load_plugins``, and pass the object to ``mirrorbench.Session(plugins=...)``; the constructor is for mirrorbench.
+
+    Each attribute named after a hook is a registry (``plugins.tasks`` for ``register_tasks``). A registry keeps the
+    order of registration:
+
+    - ``registry[name]`` is the registered value; an unknown name is a ``UsageError`` with the nearest names.
+    - ``name in registry``, ``len(registry)``, ``registry.names()`` (a list) and ``registry.by_name()`` (a dict).
+    - ``registry.entry(name)``, and iteration over the registry, give entries with the attributes ``name``, ``value``,
+      ``origin`` (the plugin that registered it) and ``description``.
 
     Args:
         hooks: the hooks by name.
         builtin: names of the built-in modules.
         discover: also load the installed plugins that are not disabled.
+
+    Attributes:
+        encoders: functions ``(spec, context) -> Encoder``.
+        methods: objects of the class ``Method``.
+        poolings: functions ``(states, tokens) -> vectors``.
+        losses: functions, and subclasses of ``Objective``.
+        augmentations: objects with ``name``, ``function``, ``on`` and ``probability``, as they were registered.
+        parsers: functions ``(files, options) -> items``.
+        task_kinds: subclasses of ``TaskKind``.
+        tasks: objects of the class ``Task``; those of cards are made by their kind.
+        readers: functions ``(name, path, options) -> Task | None``.
+        corpora: objects of the classes ``Card`` and ``GeneratedCorpus``.
+        metrics: functions ``(scores, gold) -> float | None``.
+        renderers: objects with ``render``, a function ``(table, **options) -> str``, and ``endings``.
+        papers: paths of folders.
+        executors: objects with ``execute``, a function ``(job) -> Iterator[CellOutcome]``, and ``device``.
+        grids, analyses, tables, tools: functions, as they were registered.
+        files: absolute paths of the files that ``add_file`` loaded.
+
+    Raises:
+        PluginError: a hook of a plugin failed, at the first use of a registry (see ``hookimpl``).
+
+    Example:
+        >>> from pathlib import Path
+        >>> from mirrorbench.plugin import load_plugins
+        >>> code = '''
+        ... from mirrorbench import hookimpl
+        ... @hookimpl
+        ... def register_renderers(register):
+        ...     register("labels", as_labels, "the labels of the rows", endings=(".txt",))
+        ... def as_labels(table):
+        ...     return ", ".join(row.label for row in table.rows)
+        ... '''
+        >>> _ = Path("labels.py").write_text(code)
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add_file(Path("labels.py"))
+        >>> plugins.renderers["labels"].endings
+        ('.txt',)
+        >>> plugins.renderers.entry("labels").origin
+        'labels.py'
+        >>> "quick-sts" in plugins.tasks, "spearman" in plugins.metrics
+        (True, True)
     """
 
     def __init__(

@@ -15,6 +15,21 @@ from mirrorbench.core.identity import folder_name
 from mirrorbench.core.quoting import is_text
 
 Value = bool | int | float | str
+"""The type of a value in a spec or an option, ``KEY=VALUE``: a boolean, whole number, number or text.
+
+mirrorbench parses what the user types, and plugins receive the values in ``EncoderSpec.params``, in the ``options`` of
+readers and of executors. ``true`` and ``false`` become booleans, ``7`` an ``int``, ``0.5`` and ``1e-3`` a ``float``,
+everything else a ``str``. Whoever expects a text or a ``float`` should convert the value, since ``name=7`` is an
+``int`` and ``rate=1`` too.
+
+Example:
+    >>> from mirrorbench.plugin import Value, parse_spec
+    >>> def describe(key: str, value: Value) -> str:
+    ...     return f"{key} is the {type(value).__name__} {value}"
+    >>> spec = parse_spec("letters:cased=true,dims=7,rate=0.5,words=cat")
+    >>> [describe(key, value) for key, value in spec.params]
+    ['cased is the bool True', 'dims is the int 7', 'rate is the float 0.5', 'words is the str cat']
+"""
 
 LEVELS = ("word", "phrase", "sentence", "wic")
 """Levels of encoded units; the level picks the recipe of a tuned encoder (``wic``: a word in context)."""
@@ -41,13 +56,31 @@ _END_SPACES = re.compile(r"^\s+|\s+$")
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """A parsed encoder spec: hashable, and equal to ``parse_spec(str(spec))``.
+    """A parsed encoder spec, ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``.
+
+    mirrorbench makes it of the text after ``--encoder`` and passes it to the function of ``register_encoders``, which
+    reads the keys by ``get``, to ``create`` of a ``Method``, and to grids and analyses. A plugin makes specs by
+    ``parse_spec``, or changes one by ``with_params`` and ``with_method``. Specs are immutable and hashable;
+    ``str(spec)`` is the text, and ``parse_spec(str(spec)) == spec``.
 
     Attributes:
         backbone: short name, hub id, local path, or the name of a registered encoder system.
-        revision: hub revision (branch, tag or commit), empty for the default.
-        method: the method applied to the backbone (``base``, ``mirror`` ...), empty where none was named.
-        params: keys and values, sorted by key.
+        revision: hub revision (branch, tag or commit); by default empty, which means that of the hub.
+        method: the method applied to the backbone (``base``, ``mirror`` ...); empty (the default) where none was named.
+        params: keys and values, sorted by key; by default none.
+
+    Raises:
+        UsageError: the backbone is empty, or a local path has a revision.
+
+    Example:
+        >>> from mirrorbench.plugin import parse_spec
+        >>> spec = parse_spec("roberta+mirror:dropout=0.2")
+        >>> spec.backbone, spec.method, spec.get("dropout"), spec.get("epochs", 1)
+        ('roberta', 'mirror', 0.2, 1)
+        >>> str(spec.with_params(dropout=0.1, epochs=2))
+        'roberta+mirror:dropout=0.1,epochs=2'
+        >>> str(spec.with_method("base"))
+        'roberta+base:dropout=0.2'
     """
 
     backbone: str
@@ -109,18 +142,27 @@ class EncoderSpec:
 
 
 def parse_spec(text: str) -> EncoderSpec:
-    """Parse one encoder spec.
+    """Parse one encoder spec, as written after ``--encoder``.
 
-    Reserved characters (``% + : @ , =``) inside a path or a value are written as ``%XX``. The ``@`` of a local path is
-    part of the path, since a directory has no revisions.
+    Plugins call it where a grid, a command or a test names encoders. It does not check that backbone, method and keys
+    exist; that is done when the encoder is loaded or planned.
+
+    Args:
+        text: ``BACKBONE[@REVISION][+METHOD][:KEY=VALUE,...]``. Reserved characters (``% + : @ , =``) inside a path or a
+            value are written as ``%XX``. The ``@`` of a local path is part of the path, since a directory has no
+            revisions.
 
     Raises:
         UsageError: the text does not follow the grammar; the message quotes the wrong part.
 
-    >>> parse_spec("roberta+mirror:dropout=0,drophead=0.05").params
-    (('drophead', 0.05), ('dropout', 0))
-    >>> str(parse_spec("./a+b@c+mirror"))
-    './a%2Bb@c+mirror'
+    Example:
+        >>> from mirrorbench.plugin import parse_spec
+        >>> parse_spec("roberta+mirror:dropout=0,drophead=0.05").params
+        (('drophead', 0.05), ('dropout', 0))
+        >>> str(parse_spec("./a+b@c+mirror"))
+        './a%2Bb@c+mirror'
+        >>> [parse_spec(f"tiny+base:layers={layer}") for layer in (0, 1)][1].get("layers")
+        1
     """
     text = text.strip()
     _check_text(text)
@@ -278,7 +320,26 @@ def parse_params(tail: str, whole: str) -> tuple[tuple[str, Value], ...]:
 
 
 def split_names(values: Iterable[str]) -> list[str]:
-    """Split texts at commas (``["sts,wic", "bel"]``), but not before a further option ``KEY=VALUE`` of a task."""
+    """Split the values of a repeatable option at their commas.
+
+    Commands of plugins call it for an option such as ``--tasks`` (``list[str]`` in Typer), so that ``-t sts,wic -t
+    bel`` and ``-t sts -t wic -t bel`` are the same. A comma before a further option ``KEY=VALUE`` of a task does not
+    separate names. Spaces around names, and empty names, are dropped; names may repeat, and are not checked.
+
+    Args:
+        values: the texts, in order.
+
+    Example:
+        >>> import typer
+        >>> from typer.testing import CliRunner
+        >>> from mirrorbench.plugin import say, split_names
+        >>> app = typer.Typer()
+        >>> @app.command()
+        ... def show(tasks: list[str] = typer.Option([], "--tasks", "-t")) -> None:
+        ...     say("; ".join(split_names(tasks)))
+        >>> print(CliRunner().invoke(app, ["-t", "sts, wic", "-t", "bli-en-fr:train=1k,rcsls=true"]).output, end="")
+        sts; wic; bli-en-fr:train=1k,rcsls=true
+    """
     names: list[str] = []
     for value in values:
         for part in value.split(","):

@@ -27,7 +27,40 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class EncoderContext:
-    """Settings of a run for an encoder system."""
+    """Settings of a run for an encoder of a plugin.
+
+    mirrorbench makes it and passes it to the function of ``register_encoders``, and to ``create`` of a ``Method``.
+    In a test, ``EncoderContext()`` stands for a run on the CPU without progress. It is immutable.
+
+    Attributes:
+        device: torch's name of the device to compute on: ``cpu`` (default), ``cuda:0``, ``mps``.
+        precision: ``fp32`` (default), ``bf16`` or ``fp16``, the precision that the user asked for.
+        offline: whether the network must not be used (default false).
+        poolings: functions of registered poolings by name; by default the built-in ones.
+        begin: ``begin(total, unit)`` is to be called before long work of the opening, such as ``begin(30000,
+            "tokens")``; it shows a progress bar in a run, and does nothing by default.
+        advance: ``advance(n)`` is to be called when n further units are done.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import EncoderContext, TextInput, parse_spec
+        >>> class WordVectors:
+        ...     def __init__(self, words, dims, context):
+        ...         self.fingerprint = f"random-{dims}-{sorted(words)}"
+        ...         rng = np.random.default_rng(0)
+        ...         self.vectors = {}
+        ...         context.begin(len(words), "words")
+        ...         for word in words:
+        ...             self.vectors[word] = rng.normal(size=dims)
+        ...             context.advance(1)
+        ...     def encode(self, inputs):
+        ...         return np.array([self.vectors[item.text] for item in inputs])
+        >>> def open_random(spec, context):
+        ...     return WordVectors(["cat", "dog"], spec.get("dims", 4), context)
+        >>> encoder = open_random(parse_spec("random:dims=8"), EncoderContext())
+        >>> encoder.encode([TextInput("cat")]).shape
+        (1, 8)
+    """
 
     device: str = "cpu"
     """``cpu``, ``cuda:0``, ..."""
@@ -250,10 +283,34 @@ def _object_fingerprint(model: Any) -> str:
 class TextEncoder:
     """An encoder of strings and of words in context, as ``load`` returns it.
 
+    ``mirrorbench.load``, ``Session.load`` and ``load_encoder`` make it, and commands and analyses of plugins call its
+    ``encode``. A plugin may wrap an encoder of its own, ``TextEncoder(encoder)``, to have strings accepted and vectors
+    checked; it is not meant to be subclassed.
+
+    ``encode(texts)`` takes strings and ``TextInput`` objects, and returns float32 vectors of shape (len(texts),
+    dimensions). It gives a ``TruncationWarning`` once if texts are longer than the encoder reads.
+
+    Attributes:
+        encoder: the ``Encoder`` inside (required).
+        name: the spec of its row in tables (default ``encoder``).
+        truncation: counts of the texts that were cut, over all calls (attributes ``cut`` and ``texts``); ``None``
+            before the first call, and for an encoder that cuts none.
+        typed: the spec or path as the user wrote it; by default empty.
+        corpus: the corpus on which ``load`` tuned it; empty for an untuned encoder.
+        fingerprint: a text that changes whenever the vectors change.
+        n_parameters: number of parameters of the model; ``None`` if unknown.
+        max_length: most tokens that it reads of a text; ``None`` if unknown.
+
+    Raises:
+        UsageError: from ``encode``: ``texts`` is a single string, or one of them is not a text.
+        EncodingError: from ``encode``: the encoder did not return one finite vector for each text.
+
     Example:
         >>> import mirrorbench
         >>> from mirrorbench.plugin import TextInput
-        >>> encoder = mirrorbench.load("tiny", level="wic")
+        >>> encoder = mirrorbench.load("tiny", level="wic", device="cpu")
+        >>> encoder.encode(["a cat", "the dog"]).dtype
+        dtype('float32')
         >>> word = TextInput("She sat on the river bank.", spans=((21, 25),))
         >>> encoder.encode([word]).shape
         (1, 256)

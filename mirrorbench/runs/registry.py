@@ -246,7 +246,35 @@ def cards(plugins: Plugins) -> dict[str, Card]:
 
 
 def load_plugins(discover: bool = True) -> Plugins:
-    """Load the built-in parts, and with ``discover`` the installed plugins that are not disabled."""
+    """Load the built-in parts, and the installed plugins, into a new ``Plugins`` object.
+
+    Tests and notebooks of a plugin call it to try the plugin apart from the process-wide plugins: add the plugin by
+    ``plugins.add(module, name)`` or ``plugins.add_file(path)``, then look names up, or pass the object to
+    ``mirrorbench.Session(plugins=plugins)``. Code that mirrorbench calls uses ``workspace.plugins`` instead.
+
+    Args:
+        discover: whether to load also the packages with an entry point in the group ``mirrorbench``, except those that
+            ``MIRRORBENCH_DISABLE_PLUGINS`` names. A package that cannot be loaded is skipped with a warning.
+
+    Raises:
+        PluginError: a package cannot be loaded, and ``MIRRORBENCH_STRICT_PLUGINS=1`` is set.
+
+    Example:
+        >>> from mirrorbench import Session, hookimpl
+        >>> from mirrorbench.plugin import Pair, PairSimilarity, load_plugins
+        >>> pairs = [Pair("1", "a cat", "a kitten", 4.5), Pair("2", "a cat", "a bus", 0.5)]
+        >>> class AnimalsPlugin:
+        ...     @hookimpl
+        ...     def register_tasks(self, register):
+        ...         register(PairSimilarity("animals", pairs, level="sentence"))
+        >>> plugins = load_plugins(discover=False)
+        >>> plugins.add(AnimalsPlugin(), "animals")
+        >>> plugins.tasks["animals"].title
+        'animals'
+        >>> session = Session(plugins=plugins, device="cpu")
+        >>> "animals" in session.workspace.plugins.tasks
+        True
+    """
     return Plugins(HOOKS, BUILTIN_PLUGINS, discover)
 
 

@@ -17,12 +17,26 @@ from mirrorbench.models.sbert import sbert_directory
 
 @dataclass(frozen=True)
 class ModelDescription:
-    """What is known of the model behind an encoder without loading it, as ``describe_model`` returns it.
+    """What is known of the model behind an encoder without loading it.
+
+    ``describe_model`` makes it; plugins read it, for example to fill the fields of another tool's model card.
+
+    Attributes:
+        method: method of the tuning, such as ``mirror``; ``base`` or empty if mirrorbench did not tune it.
+        corpus: corpus of the tuning, for a directory of ``mirrorbench tune``; otherwise empty.
+        backbone: short name or hub id; empty for a directory.
+        hub_id: hub id of the backbone; empty for a directory, and for a model that is not on the hub.
+        folder: path of the directory of the model's files; ``None`` if they are not on this machine.
+        config: content of ``config.json`` as a dict; empty without the file.
+        licence: id such as ``apache-2.0``; empty if unknown.
+        language: ISO code or ``multilingual``; empty if unknown.
+        is_language_model: whether it is known to be trained on raw text alone.
 
     Example:
-        >>> from mirrorbench.plugin import ModelDescription, describe_model
-        >>> isinstance(describe_model("tiny"), ModelDescription)
-        True
+        >>> from mirrorbench.plugin import describe_model
+        >>> model = describe_model("tiny+base")
+        >>> model.method, model.licence, model.config["hidden_size"]
+        ('base', 'cc-by-sa-4.0', 256)
     """
 
     method: str
@@ -48,9 +62,12 @@ class ModelDescription:
 def describe_model(encoder: str | Path | EncoderSpec, language: str = "en") -> ModelDescription:
     """Describe the model behind an encoder, without loading it and without network.
 
+    Plugins call it for facts about an encoder: its backbone, licence, language and configuration. What is not on this
+    machine, or not known, is empty in the description.
+
     Args:
-        encoder: a spec, or the directory of a model.
-        language: ISO code of the texts, for a short name that stands for a model of each language.
+        encoder: a spec as text or parsed, or the path of a model's directory.
+        language: ISO code of the texts, for a short name that stands for a model of each language (default ``en``).
 
     Raises:
         UsageError: the spec is malformed.
@@ -58,9 +75,9 @@ def describe_model(encoder: str | Path | EncoderSpec, language: str = "en") -> M
 
     Example:
         >>> from mirrorbench.plugin import describe_model
-        >>> model = describe_model("bert+mirror", language="de")
-        >>> model.method, model.backbone, model.hub_id
-        ('mirror', 'bert', 'bert-base-uncased')
+        >>> model = describe_model("bert+mirror")
+        >>> model.method, model.backbone, model.hub_id, model.licence
+        ('mirror', 'bert', 'bert-base-uncased', 'apache-2.0')
     """
     spec = as_spec(encoder)
     folder = _folder(spec, language)
