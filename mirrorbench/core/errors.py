@@ -472,20 +472,25 @@ def changed_while_read(name: str) -> DataFormatError:
 
 
 def not_installed(
-    error: type[_Error], needs: str, package: str, extra: str, instead: str = ""
+    error: type[_Error],
+    needs: str,
+    package: str,
+    extra: str = "",
+    instead: str = "",
+    requirement: str = "",
 ) -> _Error:
     """Return the error for a missing package that an extra of mirrorbench installs; the caller raises it.
 
-    A plugin calls it where the import of an optional package fails. For a package that no extra of mirrorbench
-    installs, raise the error class itself with a hint of your own.
+    A plugin calls it where the import of an optional package fails.
 
     Args:
         error: the class of the error: ``UsageError`` for a feature that the user asked for, ``ModelUnavailableError``
             or ``DataUnavailableError`` for a package that a model or data need.
         needs: the beginning of the message, with its verb (``the loss needs``).
         package: the package's name on the index.
-        extra: the extra of mirrorbench, as in ``pip install 'mirrorbench[extra]'``.
+        extra: the extra of mirrorbench that installs it, as in ``pip install 'mirrorbench[extra]'``.
         instead: the end of the hint, such as an alternative; by default empty.
+        requirement: what to install instead of an extra of mirrorbench, such as ``my-plugin[frames]``.
 
     Returns:
         An error of the class ``error``.
@@ -496,15 +501,17 @@ def not_installed(
         ...     try:
         ...         import no_such_pandas
         ...     except ImportError as error:
-        ...         raise not_installed(UsageError, "the format frames needs", "pandas", "frames") from error
+        ...         needs = "the format frames needs"
+        ...         raise not_installed(UsageError, needs, "pandas", requirement="my-plugin[frames]") from error
         >>> try:
         ...     import_module_of_frames()
         ... except UsageError as error:
         ...     print(error)
         the format frames needs the package pandas, which is not installed
-        Install it: pip install 'mirrorbench[frames]'
+        Install it: pip install 'my-plugin[frames]'
     """
-    hint = f"Install it: pip install 'mirrorbench[{extra}]'{instead}"
+    requirement = requirement or f"mirrorbench[{extra}]"
+    hint = f"Install it: pip install '{requirement}'{instead}"
     return error(f"{needs} the package {package}, which is not installed", hint)
 
 

@@ -63,17 +63,11 @@ class EncoderContext:
     """
 
     device: str = "cpu"
-    """``cpu``, ``cuda:0``, ..."""
     precision: str = "fp32"
-    """``fp32``, ``bf16`` or ``fp16``."""
     offline: bool = False
-    """Whether the network must not be used."""
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
-    """Registered poolings by name."""
     begin: Callable[[int, str], None] = lambda total, unit: None
-    """Called before long work with its size and unit (``30000, "tokens"``)."""
     advance: Callable[[int], None] = lambda n: None
-    """Called with the number of units done since the last call."""
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
@@ -318,14 +312,9 @@ class TextEncoder:
 
     encoder: Encoder
     name: str = "encoder"
-    """The spec of its row."""
     truncation: Truncation | None = None
-    """Counts of the texts that were longer than the encoder reads, over all calls of ``encode``; ``None`` before the
-    first, and for an encoder that cuts none."""
     typed: str = ""
-    """What the user calls it in tables: the text of the spec or path."""
     corpus: str = ""
-    """Name of the corpus on which ``load`` tuned it, or had tuned it before; empty for any other encoder."""
 
     def __repr__(self) -> str:
         return f"<mirrorbench encoder {self.name}>"

@@ -40,23 +40,14 @@ class ModelDescription:
     """
 
     method: str
-    """Method of its tuning, such as ``mirror``; ``base`` or empty if mirrorbench did not tune it."""
     corpus: str
-    """Name of the corpus that it was tuned on, if it is a directory of ``mirrorbench tune``; otherwise empty."""
     backbone: str
-    """Short name or hub id of the backbone; empty for a directory."""
     hub_id: str
-    """Hub id of the backbone; empty for a directory and for a model that is not on the hub."""
     folder: Path | None
-    """Directory of the model's files; ``None`` if they are not on this machine."""
     config: Mapping[str, Any] = field(default_factory=dict)
-    """Content of the model's ``config.json``; empty without it."""
     licence: str = ""
-    """Id of the backbone's licence, such as ``apache-2.0``; empty if unknown."""
     language: str = ""
-    """ISO code of the language that the backbone reads, or ``multilingual``; empty if unknown."""
     is_language_model: bool = False
-    """Whether it is known as a language model, trained on raw text alone."""
 
 
 def describe_model(encoder: str | Path | EncoderSpec, language: str = "en") -> ModelDescription:
@@ -92,7 +83,7 @@ def describe_model(encoder: str | Path | EncoderSpec, language: str = "en") -> M
     licence = licence_of(backbone if has_own_licence else "", folder)
     language_of_model = ""
     if entry is not None:
-        language_of_model = language if entry.by_language else entry.language
+        language_of_model = language if language in entry.by_language else entry.language
     return ModelDescription(
         method=tuned_spec.method,
         corpus=statement.get("corpus", {}).get("name", ""),

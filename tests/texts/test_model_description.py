@@ -23,12 +23,13 @@ def test_tuned_directories_state_method_and_corpus(tmp_path: Path) -> None:
 
 def test_short_names_have_a_model_for_each_language() -> None:
     english = describe_model("bert")
-    german = describe_model("bert+mirror", language="tr")
+    turkish = describe_model("bert+mirror", language="tr")
     assert (english.hub_id, english.language) == ("bert-base-uncased", "en")
-    assert (german.hub_id, german.language) == ("dbmdz/bert-base-turkish-uncased", "tr")
+    assert (turkish.hub_id, turkish.language) == ("dbmdz/bert-base-turkish-uncased", "tr")
     assert english.is_language_model
     assert english.licence
-    assert not german.licence  # that of the English model is not said to be that of others
+    assert not turkish.licence  # that of the English model is not said to be that of others
+    assert describe_model("bert", language="de") == english  # it has no German one
 
 
 @pytest.mark.parametrize(
