@@ -39,6 +39,7 @@ def test_invalid_table_is_refused(
 
 def test_invalid_data_paths_are_rejected(plugins: Plugins, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("a\n")
+    (tmp_path / "b.csv").write_text("sentence1,sentence2,score\na,b,1\n")
     for name, message in (
         ("./nothing", "there is no file or folder ./nothing"),
         (f"{tmp_path}/a.txt", "no installed reader can read"),
