@@ -13,23 +13,21 @@ from helpers.toy_plugin import ToyEncoder, ToyPlugin, toy_tasks
 from mirrorbench import Session, hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.plugin import (
-    EncoderLoader,
     EncoderSpec,
     Outcome,
     Plan,
-    Planner,
     Register,
     Request,
-    Runner,
     TextInput,
     Workspace,
     execute_plan,
     expand_tasks,
     load_encoder,
     make_plan,
-    merged,
 )
+from mirrorbench.runs.plan import merged
 from mirrorbench.storage.results import ResultStore
+from mirrorbench.workspace_classes import EncoderLoader, Planner, Runner
 
 
 class OldPlugin:

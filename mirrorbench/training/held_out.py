@@ -179,7 +179,7 @@ def log_isotropy(vectors: NDArray[Any]) -> float:
 
     Example:
         >>> import numpy as np
-        >>> from mirrorbench.plugin import log_isotropy
+        >>> from mirrorbench.training.held_out import log_isotropy
         >>> log_isotropy(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]]))
         0.0
         >>> log_isotropy(np.array([[1, 0], [1, 1]])) < -1
@@ -202,7 +202,7 @@ def directions(rows: NDArray[np.float64]) -> NDArray[np.float64]:
 
     Example:
         >>> import numpy as np
-        >>> from mirrorbench.plugin import directions
+        >>> from mirrorbench.training.held_out import directions
         >>> directions(np.array([[-3.0, 0.0], [0.0, -1.0]])).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
@@ -230,7 +230,7 @@ def log_sums(
 
     Example:
         >>> import numpy as np
-        >>> from mirrorbench.plugin import log_sums
+        >>> from mirrorbench.training.held_out import log_sums
         >>> log_sums(np.zeros((1, 2)), np.eye(2), signs=(1,)).tolist()
         [0.0, 0.0]
     """
