@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.cli.display import DataDir, Device, Offline, PluginFiles, say
 from mirrorbench.core.deprecated_names import forward
 from mirrorbench.core.devices import moved, worker_device
-from mirrorbench.core.encoder_protocol import Encoder, TextInput
+from mirrorbench.core.encoder_protocol import Encoder, ReferencedEncoder, TextInput
 from mirrorbench.core.errors import (
     DataFormatError,
     DataUnavailableError,
@@ -100,6 +100,7 @@ __all__ = [  # noqa: RUF022
     "unknown_name",
     # Encoders
     "Encoder",
+    "ReferencedEncoder",
     "EncoderContext",
     "EncoderSpec",
     "TextInput",

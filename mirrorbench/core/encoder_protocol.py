@@ -133,6 +133,41 @@ class VocabularyEncoder(Encoder, Protocol):
         """Return the encoder's distinct words of a language (ISO code), the most frequent first."""
 
 
+@runtime_checkable
+class ReferencedEncoder(Encoder, Protocol):
+    """An encoder that is identified by vectors of some fixed texts, such as a model behind a service.
+
+    Its ``fingerprint`` is what is known of the model without vectors, and two models may have the same. mirrorbench
+    stores the reference vectors beside results and cached vectors, and reuses these only if the encoder says that its
+    vectors match; otherwise it is another encoder.
+
+    Example:
+        >>> import numpy as np
+        >>> from mirrorbench.plugin import ReferencedEncoder, TextInput
+        >>> class Service:
+        ...     fingerprint = "model-of-a-service"
+        ...     def encode(self, inputs):
+        ...         return np.array([[len(item.text), 1.0] for item in inputs])
+        ...     def reference_vectors(self):
+        ...         return self.encode([TextInput("a cat"), TextInput("the old bridge")])
+        ...     def matches(self, stored):
+        ...         vectors = self.reference_vectors()
+        ...         return stored.shape == vectors.shape and np.allclose(stored, vectors, atol=1e-3)
+        >>> service = Service()
+        >>> isinstance(service, ReferencedEncoder), service.matches(service.reference_vectors())
+        (True, True)
+    """
+
+    def reference_vectors(self) -> Array:
+        """Return the vectors of n texts that never change, shape (n, dimensions)."""
+
+    def matches(self, stored: Array) -> bool:
+        """Return whether reference vectors, stored by an encoder of the same fingerprint, are those of this one.
+
+        Vectors may differ by rounding. ``stored`` may have another shape.
+        """
+
+
 def reads_pairs(encoder: Encoder) -> bool:
     """Return whether an encoder scores pairs of texts instead of returning vectors (its attribute ``reads_pairs``)."""
     return bool(getattr(encoder, "reads_pairs", False))

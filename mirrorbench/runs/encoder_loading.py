@@ -34,6 +34,7 @@ from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
+from mirrorbench.runs.reference_vectors import IdentifiedEncoder, identified
 from mirrorbench.storage.cache import CHECKPOINTS, Cache
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import Checkpoint, checkpoint_fault
@@ -168,7 +169,7 @@ class EncoderLoader:
             if create:
                 created: Encoder = create(spec, path, context)
                 return created
-        return create_encoder(spec, self.plugins, context)
+        return identified(create_encoder(spec, self.plugins, context), self.folders)
 
     def load_transformed(
         self,
@@ -218,6 +219,9 @@ class EncoderLoader:
                 raise ModelUnavailableError(
                     f"{model.spec} changed after it was planned", "Run it again."
                 )
+            if isinstance(system, IdentifiedEncoder):
+                # Planning may have come before the folder of results.
+                system.store_beside(self.folders.results)
             return system, 0.0
         # A backbone, tuned or as it is.
         if model.corpus is not None:

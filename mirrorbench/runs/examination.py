@@ -29,6 +29,7 @@ from mirrorbench.runs.model_trials import planned_traits
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.recipe_resolution import recipe_and_readout
+from mirrorbench.runs.reference_vectors import identified
 from mirrorbench.runs.requests import Purpose, Request
 from mirrorbench.runs.rows import RequestedRows
 from mirrorbench.runs.tuning_corpora import TuningCorpora
@@ -169,7 +170,7 @@ class Examiner:
     def _examine_object(self, request: Request, spec: EncoderSpec) -> ExaminedModel:
         """Examine an encoder that the caller passed as an object."""
         precision = request.precision_of("encoding", self.compute.precisions)
-        encoder = request.objects[spec]
+        encoder = identified(request.objects[spec], self.folders)
         self.systems.keep((spec, None, precision), encoder)
         untuned = ModelRef(spec, encoder.fingerprint)
         return ExaminedModel(untuned, reads_pairs=reads_pairs(encoder))

@@ -30,6 +30,7 @@ from mirrorbench.core.identity import DESCRIPTION, checksum, digest
 from mirrorbench.storage.checksums import damaged_files, store_folder
 from mirrorbench.storage.files import TEMPORARY, cache_root, writing
 from mirrorbench.storage.leases import Leases
+from mirrorbench.storage.reference_vectors import REFERENCES
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -54,6 +55,7 @@ CACHE_FOLDERS = (
     "transformations",
     "checksums",
     TRAITS_FOLDER,
+    REFERENCES,
 )
 """Folders of the cache, each with its entries."""
 _logger = logging.getLogger(__name__)
