@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 
 __all__ = ["own_folders"]
 
+collect_ignore = [
+    "tests/worked_package"
+]  # has its tests run from a wheel: tests/test_worked_package.py
+
 # Processes side by side take a thread each: two threads in each of two would mostly wait for one another.
 if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")

@@ -44,8 +44,8 @@ def names() -> Iterator[str]:
     """Yield the table of all names of the public interface, by group."""
     yield from ("## Names to import", "")
     yield "Plugins import these names with `from mirrorbench.plugin import NAME`, and the functions of `mirrorbench` itself;"
-    yield "`help(NAME)` describes each in full. Groups marked as provisional may change, with a note in the changelog; the"
-    yield "others are stable. Other names of mirrorbench may change without notice."
+    yield "`help(NAME)` describes each class and function in full. Groups marked as provisional may change, with a note in the"
+    yield "changelog; the others are stable. Other names of mirrorbench may change without notice."
     yield from ("", "| for | names |", "|---|---|")
     for title, members in groups().items():
         yield f"| {title[0].lower()}{title[1:]} | {', '.join(f'`{name}`' for name in members)} |"

@@ -142,7 +142,7 @@ def run(
     Results that are already in ``output`` are not computed again. A cell that fails stops no other cell.
 
     Args:
-        encoders: specs, or labels of rows in ``output``: a list, or one string with commas. A bare backbone stands for
+        encoders: a spec or a list of them, or labels of rows in ``output``. A bare backbone stands for
             the rows of the papers: untuned, and tuned.
         tasks: tasks and suites: a list, or one string with commas.
         seeds: number of seeds of each tuned encoder, from 0 on.
@@ -369,14 +369,15 @@ def _session(
     settings: SettingsFields,
     reporter: Reporter | None = None,
 ) -> Session:
-    """Make a session that computes in this process unless the settings have ``workers``.
+    """Make a session that computes in this process unless the settings have ``workers`` or an executor.
 
     Raises:
         UsageError: no task is named.
     """
     if not as_names(tasks):
         raise UsageError("no task is named", "mirrorbench list tasks")
-    settings.setdefault("workers", 1)
+    if settings.get("executor", "local") == "local":
+        settings.setdefault("workers", 1)
     return Session(output, reporter=reporter, **settings)
 
 

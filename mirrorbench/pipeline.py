@@ -10,13 +10,15 @@ from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
+from mirrorbench.core.errors import MirrorbenchError, PluginError
+from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.specs import EncoderSpec, as_several, as_spec, as_texts
 from mirrorbench.models.encoder_systems import NamedEncoder
 from mirrorbench.reports.comparable import stored_results
 from mirrorbench.reports.leaderboard import Leaderboard, build_table
 from mirrorbench.reports.selection import spec_of_label, with_statistics
 from mirrorbench.runs.executors import Job
-from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome
+from mirrorbench.runs.outcomes import CellOutcome, Failure, Outcome, failed
 from mirrorbench.runs.plan import merged
 from mirrorbench.runs.planning import PlanMaker
 from mirrorbench.runs.registry import expand_tasks
@@ -153,7 +155,21 @@ def compute_groups(
         compute,
         plan.systems,
     )
-    yield from plugins.executors[compute.executor].execute(job)
+    execute = plugins.executors[compute.executor].execute
+    name = f"the executor {compute.executor!r}{defined_at(execute)}"
+    waiting = dict.fromkeys(cell for cells in groups for cell in cells)
+    try:
+        for cell_outcome in execute(job):
+            waiting.pop(cell_outcome.cell, None)
+            yield cell_outcome
+    except MirrorbenchError:
+        raise
+    except Exception as error:  # an executor of a plugin may raise anything
+        yield from failed(waiting, error)
+        return
+    # An executor that stops early leaves cells without outcome.
+    hint = "It must yield a CellOutcome for every cell of its job."
+    yield from failed(waiting, PluginError(f"{name} returned no outcome", hint))
 
 
 def collect(

@@ -66,7 +66,10 @@ def test_importing_the_interface_imports_no_torch() -> None:
 
 
 SOURCE = Path(mirrorbench.__file__).parent
-PACKAGES = sorted((SOURCE.parent / "plugins").glob("*/"))
+PACKAGES = [
+    *sorted((SOURCE.parent / "plugins").glob("*/")),
+    *sorted((SOURCE.parent / "tests" / "worked_package").glob("*/")),
+]
 TEMPLATES = sorted((SOURCE / "cli" / "templates").glob("*.py.tmpl"))
 
 

@@ -145,3 +145,9 @@ def test_script_without_guard_is_named(tmp_path: Path) -> None:
     )
     assert done.returncode not in (0, UNGUARDED_SCRIPT)
     assert 'if __name__ == "__main__":' in done.stderr.splitlines()[-1]
+
+
+def test_contradicting_numbers_of_workers_are_refused() -> None:
+    with pytest.raises(MirrorbenchError, match="workers=3, but workers=2"):
+        mirrorbench.Session(executor="pool:workers=2", workers=3).compute  # noqa: B018
+    assert mirrorbench.Session(executor="pool:workers=2", workers=2).compute.options["workers"] == 2

@@ -96,7 +96,7 @@ class HookSpecs:
 
         ``open`` returns an object with ``encode(inputs)``, a float array of shape (n, d), and ``fingerprint``, a text
         that changes whenever the vectors change. ``keys`` are the keys of its spec with their types, such as
-        ``{"dims": int}``; other keys are then refused. Without ``keys`` the encoder has to check its spec itself.
+        ``{"size": int}``; other keys are then refused. Without ``keys`` the encoder has to check its spec itself.
         """
 
     @hookspec

@@ -26,9 +26,9 @@ Example:
     >>> from mirrorbench.plugin import Value, parse_spec
     >>> def describe(key: str, value: Value) -> str:
     ...     return f"{key} is the {type(value).__name__} {value}"
-    >>> spec = parse_spec("letters:cased=true,dims=7,rate=0.5,words=cat")
+    >>> spec = parse_spec("letters:cased=true,size=7,rate=0.5,words=cat")
     >>> [describe(key, value) for key, value in spec.params]
-    ['cased is the bool True', 'dims is the int 7', 'rate is the float 0.5', 'words is the str cat']
+    ['cased is the bool True', 'rate is the float 0.5', 'size is the int 7', 'words is the str cat']
 """
 
 LEVELS = ("word", "phrase", "sentence", "wic")

@@ -40,24 +40,25 @@ class EncoderContext:
         begin: ``begin(total, unit)`` is to be called before long work of the opening, such as ``begin(30000,
             "tokens")``; it shows a progress bar in a run, and does nothing by default.
         advance: ``advance(n)`` is to be called when n further units are done.
+        note: ``note(message)`` shows the user a message that is not an error; it does nothing by default.
 
     Example:
         >>> import numpy as np
         >>> from mirrorbench.plugin import EncoderContext, TextInput, parse_spec
         >>> class WordVectors:
-        ...     def __init__(self, words, dims, context):
-        ...         self.fingerprint = f"random-{dims}-{sorted(words)}"
+        ...     def __init__(self, words, size, context):
+        ...         self.fingerprint = f"random-{size}-{sorted(words)}"
         ...         rng = np.random.default_rng(0)
         ...         self.vectors = {}
         ...         context.begin(len(words), "words")
         ...         for word in words:
-        ...             self.vectors[word] = rng.normal(size=dims)
+        ...             self.vectors[word] = rng.normal(size=size)
         ...             context.advance(1)
         ...     def encode(self, inputs):
         ...         return np.array([self.vectors[item.text] for item in inputs])
         >>> def open_random(spec, context):
-        ...     return WordVectors(["cat", "dog"], spec.get("dims", 4), context)
-        >>> encoder = open_random(parse_spec("random:dims=8"), EncoderContext())
+        ...     return WordVectors(["cat", "dog"], spec.get("size", 4), context)
+        >>> encoder = open_random(parse_spec("random:size=8"), EncoderContext())
         >>> encoder.encode([TextInput("cat")]).shape
         (1, 8)
     """
@@ -68,6 +69,7 @@ class EncoderContext:
     poolings: Mapping[str, PoolingFunction] = field(default_factory=lambda: POOLINGS)
     begin: Callable[[int, str], None] = lambda total, unit: None
     advance: Callable[[int], None] = lambda n: None
+    note: Callable[[str], None] = lambda message: None
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:
@@ -97,7 +99,7 @@ def open_with_keys(open_encoder: OpenEncoder, keys: Mapping[str, type], who: str
     """
     if not isinstance(keys, Mapping) or not set(keys.values()) <= set(_KEY_TYPES):
         names = ", ".join(type_.__name__ for type_ in _KEY_TYPES)
-        hint = f'Such as keys={{"dims": int}}; a type is one of {names}.'
+        hint = f'Such as keys={{"size": int}}; a type is one of {names}.'
         raise PluginError(f"{who} states its keys as {keys!r:.80}", hint)
 
     @wraps(open_encoder)

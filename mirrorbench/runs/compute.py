@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.devices import let_threads_sleep
-from mirrorbench.core.errors import unknown_name
+from mirrorbench.core.errors import UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import Value, parse_params
 from mirrorbench.runs.registry import Executor
@@ -47,10 +47,15 @@ class Compute:
             hint = f"{unknown.hint}. Others are packages: pip install mirrorbench-EXECUTOR"
             raise type(unknown)(unknown.message, hint)
         self.options: dict[str, Value] = dict(parse_params(tail, settings.executor))
-        if settings.workers is not None:
-            self.options["workers"] = settings.workers
-        if settings.address:
-            self.options["address"] = settings.address
+        for key, value in (("workers", settings.workers), ("address", settings.address or None)):
+            if value is None:
+                continue
+            if self.options.get(key, value) != value:
+                raise UsageError(
+                    f"--{key} {value}, but {key}={self.options[key]} in --executor {settings.executor}",
+                    "State it once.",
+                )
+            self.options[key] = value
         self.threads = 0
         self.share = 1.0
         self.noted_work: set[str] = set()

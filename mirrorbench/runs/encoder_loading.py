@@ -163,6 +163,7 @@ class EncoderLoader:
             self.plugins.poolings.by_name(),
             partial(self.reporter.stage, "loading", str(spec)),
             self.reporter.advance,
+            self.reporter.note,
         )
         if path:
             create = self.plugins.methods[spec.method].create

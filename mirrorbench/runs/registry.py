@@ -5,6 +5,7 @@ Modules of packages above this one are named here, not imported: ``load_plugins`
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -121,6 +122,11 @@ def _add_augmentation(
 ) -> None:
     if name in SPEC_KEYS and origin not in BUILTIN_PLUGINS:
         raise name_taken("key of encoder specs", name, "mirrorbench", origin)
+    if not re.fullmatch("[a-z][a-z0-9_]*", str(name)):
+        raise PluginError(
+            f"{origin} registers the augmentation {name!r}, which cannot be a key of encoder specs",
+            "Its name consists of lower-case letters, digits and underscores.",
+        )
     augmentation = Augmentation(name, function, on, probability)
     if on == "model":
         expected = "a ModelAugmentation"
@@ -171,6 +177,12 @@ def _add_encoder(
     description: str = "",
     keys: Mapping[str, type] | None = None,
 ) -> None:
+    taken_keys = [key for key in keys or () if key in POST_KEYS]
+    if taken_keys and origin not in BUILTIN_PLUGINS:
+        raise PluginError(
+            f"the encoder {name!r} of {origin} has the key {taken_keys[0]!r}, which transforms the vectors of any encoder",
+            f"Give it another name than {', '.join(POST_KEYS)}.",
+        )
     if keys is not None and callable(open_encoder):
         open_encoder = open_with_keys(open_encoder, keys, f"the encoder {name!r} of {origin}")
     add_function(registry, origin, name, open_encoder, description)

@@ -17,6 +17,7 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.errors import DataFormatError, PluginError, UsageError
 from mirrorbench.core.foreign_errors import defined_at
 from mirrorbench.core.identity import checksum
+from mirrorbench.core.quoting import shown
 from mirrorbench.data.cards import BesideSource, whole_number
 
 if TYPE_CHECKING:
@@ -580,5 +581,8 @@ class TaskKind(Task, Generic[Items]):
         """Raise ``DataFormatError`` if there are no items, or two have the same id."""
         if not ids:
             raise DataFormatError(f"task {self.name}: the data set holds no items")
-        if len(set(ids)) != len(ids):
-            raise DataFormatError(f"task {self.name}: item ids repeat")
+        repeated = [item_id for item_id, n in Counter(ids).items() if n > 1]
+        if repeated:
+            raise DataFormatError(
+                f"task {self.name}: item ids repeat, such as {shown(str(repeated[0]))}"
+            )

@@ -148,9 +148,11 @@ class TaskRegistry(Registry[Task]):
         data_path = Path(path).expanduser()
         params = dict(parse_params(options, name)) if options else {}
         if not data_path.exists():
-            raise UsageError(
-                f"there is no file or folder {path}", "Give the path of your data, such as ./data"
-            )
+            hint = "Give the path of your data, such as ./data"
+            name_alone = path.removeprefix("./")
+            if name_alone in self:
+                hint = f"{name_alone} is a task of mirrorbench: mirrorbench run -t {name_alone}"
+            raise UsageError(f"there is no file or folder {path}", hint)
         # Results are stored under the path and, for a path such as ".", under the name that it stands for.
         if not is_text(f"{path}{resolved(data_path).name}"):
             problem = f"the path {printable(path)} is not UTF-8, but results are stored under it"

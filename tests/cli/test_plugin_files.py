@@ -20,7 +20,7 @@ class Encoder:
 
 @mirrorbench.hookimpl
 def register_encoders(register):
-    register("mine", lambda spec, context: Encoder(), "", keys={{"dims": int}})
+    register("mine", lambda spec, context: Encoder(), "", keys={{"size": int}})
 """
 COUNTS = "return np.array([[len(item.text), item.text.count('a'), 1.0] for item in inputs])"
 
@@ -61,11 +61,11 @@ def test_zero_vectors_are_warned_of(run: Callable) -> None:
 
 
 def test_unstated_keys_of_a_plugin_encoder_are_refused(run: Callable) -> None:
-    run(COUNTS, encoder="mine:dimz=3").assert_fails(
-        2, "unknown key of mine 'dimz'", "Did you mean dims?"
+    run(COUNTS, encoder="mine:sise=3").assert_fails(
+        2, "unknown key of mine 'sise'", "Did you mean size?"
     )
-    run(COUNTS, encoder="mine:dims=x").assert_fails(2, "dims=x must be a positive integer")
-    run(COUNTS, encoder="mine:dims=3").assert_works()
+    run(COUNTS, encoder="mine:size=x").assert_fails(2, "size=x is not a whole number")
+    run(COUNTS, encoder="mine:size=3").assert_works()
 
 
 def test_edited_plugin_file_is_computed_anew(run: Callable, folder: Path) -> None:
@@ -153,6 +153,14 @@ def test_wrong_return_of_a_plugin_names_its_line(
         ),
         ("register_augmentations(register): register('swap', None)", "is a NoneType, not a func"),
         ("register_corpora(register): register(3)", "registers a corpus that is a int"),
+        (
+            "register_augmentations(register): register('my-swap', str)",
+            "cannot be a key of encoder",
+        ),
+        (
+            "register_encoders(register): register('my', str, keys={'dims': int})",
+            "has the key 'dims', which transforms the vectors of any encoder",
+        ),
         ("register_metrics(register): register('spearman', max)", "'spearman' is registered twice"),
     ],
 )
@@ -202,3 +210,22 @@ def test_readers_of_plugins_get_their_own_options(mirrorbench: Callable, folder:
     mirrorbench("run", *options, "-t", "./my.bars:size=5").assert_fails(2, "no options")
     evaluated = mirrorbench("evaluate", "my.bars", *options)
     evaluated.assert_fails(2, "is read by a plugin", "mirrorbench run")
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ("raise ValueError('boom')", "ValueError: boom (threads.py, line 5, in execute)"),
+        ("return None", "TypeError: 'NoneType' object is not iterable"),
+        ("return iter(())", "the executor 'mine' (threads.py, line 4) returned no outcome"),
+        ("return iter([3])", "'int' object has no attribute 'cell'"),
+    ],
+)
+def test_faulty_executors_fail_their_cells(
+    mirrorbench: Callable, folder: Path, body: str, message: str
+) -> None:
+    head = "from mirrorbench.plugin import hookimpl\n\n\n"
+    hook = "@hookimpl\ndef register_executors(register):\n    register('mine', execute)\n"
+    (folder / "threads.py").write_text(f"{head}def execute(job):\n    {body}\n\n{hook}")
+    command = ("run", "--plugin", "threads.py", "-e", "tiny+base:pooling=mean", "-t", "quick-sts")
+    mirrorbench(*command, "--executor", "mine").assert_fails(1, message, "on quick-sts")

@@ -11,7 +11,7 @@ from mirrorbench.runs.settings import Settings
 
 
 def test_executor_options_come_from_the_settings(plugins: Plugins) -> None:
-    settings = Settings(executor="pool:groups=3,workers=4", workers=2, address="there")
+    settings = Settings(executor="pool:groups=3", workers=2, address="there")
     compute = Compute(settings, plugins)
     assert (compute.executor, compute.options) == (
         "pool",
