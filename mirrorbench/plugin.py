@@ -30,6 +30,7 @@ from mirrorbench.core.errors import (
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value, parse_spec, split_names
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.data.card_files import corpus_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.data.corpora import GeneratedCorpus
@@ -104,6 +105,7 @@ __all__ = [  # noqa: RUF022
     "EncoderContext",
     "EncoderSpec",
     "TextInput",
+    "Truncation",
     "Value",
     "parse_spec",
     "TextEncoder",

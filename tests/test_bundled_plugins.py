@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted((ROOT / "plugins").glob("*/pyproject.toml"))
 # plugin -> (what it needs besides mirrorbench, the hooks that it uses)
 EXPECTED = {
+    "mirrorbench-endpoint": ("openai", ["register_encoders"]),
     "mirrorbench-methods": (
         "mirrorbench",
         [
@@ -41,6 +42,7 @@ TUNED = f"mirrorbench run -e tiny+simcse:{CORPUS} -e tiny+tsdae:{CORPUS} -t quic
 GRID = "encoders: tiny+base:pooling=mean\ntasks: quick-sts\n"
 # plugin -> commands (those of its page where nothing forbids it), and what the last of them must say
 COMMANDS = {
+    "mirrorbench-endpoint": (["mirrorbench list encoders"], "endpoint:url=http://HOST:PORT/v1"),
     "mirrorbench-mteb": ([BASE, "mirrorbench mteb export results -o mteb"], "STS17.json"),
     "mirrorbench-ray": (["mirrorbench run grid.yaml --executor ray --workers 2"], "tiny-mp"),
     "mirrorbench-methods": ([TUNED, "mirrorbench paper simcse/table5"], "SimCSE-BERT-base"),

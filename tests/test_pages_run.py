@@ -45,6 +45,7 @@ ABSENT = (
         r"--executor (ray|slurm)",
         "processes of their own: tests/test_bundled_plugins.py starts them",
     ),
+    Absent(r"endpoint:url=", "a server; the plugin's own tests start one"),
     Absent(r"--device cuda|roberta.mirror -t sts --seeds 3 --workers 2", "GPUs"),
     Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
     Absent(

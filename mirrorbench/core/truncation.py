@@ -23,9 +23,14 @@ class Truncation:
     Attributes:
         cut: number of texts that are cut.
         texts: number of all texts.
-        window: tokens of a text that the encoder reads, special tokens included.
+        window: tokens of a text that the encoder reads, special tokens included; 0 if unknown.
         positions: tokens of a text for which the model has positions, without those of a prompt; 0 if unknown.
         noun: plural noun for messages: ``texts``, or ``pairs`` of texts.
+
+    Example:
+        >>> from mirrorbench.plugin import Truncation
+        >>> Truncation(cut=3, texts=40, window=256).sentence
+        '3 of 40 texts are longer than 256 tokens and were cut (max_length=512 reads more)'
     """
 
     cut: int
@@ -75,11 +80,14 @@ class Truncation:
         else:
             subject = f"{self.cut:,} of {self.texts:,} {self.noun} are"
         were = "was" if self.cut == 1 else "were"
-        return f"{subject} longer than {self.window:,} tokens and {were} cut{self._remedy}"
+        limit = f"{self.window:,} tokens" if self.window else "the encoder reads"
+        return f"{subject} longer than {limit} and {were} cut{self._remedy}"
 
     @property
     def _remedy(self) -> str:
         """The setting of the spec that reads more of a text; empty if the model cannot read more."""
+        if not self.window:
+            return ""
         max_length = _SUGGESTED if self.window < _SUGGESTED else 2 * self.window
         if self.positions:
             max_length = min(max_length, self.positions)

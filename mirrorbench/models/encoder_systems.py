@@ -20,6 +20,8 @@ from mirrorbench.core.unknown_words import count_words
 from mirrorbench.models.pooling import POOLINGS, Pooling, PoolingFunction
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from mirrorbench.core.encoder_protocol import Array, TextInput
     from mirrorbench.core.plugins import Plugins
     from mirrorbench.models.transformer import Transformer
@@ -41,6 +43,8 @@ class EncoderContext:
             "tokens")``; it shows a progress bar in a run, and does nothing by default.
         advance: ``advance(n)`` is to be called when n further units are done.
         note: ``note(message)`` shows the user a message that is not an error; it does nothing by default.
+        folder: a folder in the cache for what encoders of this name remember between runs, which may be missing or be
+            removed; ``None`` (default) where nothing is kept.
 
     Example:
         >>> import numpy as np
@@ -70,6 +74,7 @@ class EncoderContext:
     begin: Callable[[int, str], None] = lambda total, unit: None
     advance: Callable[[int], None] = lambda n: None
     note: Callable[[str], None] = lambda message: None
+    folder: Path | None = None
 
 
 def create_encoder(spec: EncoderSpec, plugins: Plugins, context: EncoderContext) -> Encoder:

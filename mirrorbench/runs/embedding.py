@@ -145,7 +145,7 @@ class Embedder:
         chunk_size = WRITE_EVERY[device]
         if not poolings and device == "cpu":
             # An encoder system reports no progress within a call.
-            chunk_size = TEXTS_PER_CALL
+            chunk_size = getattr(encoder, "texts_per_call", TEXTS_PER_CALL)
         encoder_name = f"the encoder {spec}{defined_at(encoder.encode)}"
         for start in range(0, len(inputs), chunk_size):
             chunk = inputs[start : start + chunk_size]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from mirrorbench.core.devices import cpu_threads, enter_gpu
 from mirrorbench.core.encoder_protocol import Encoder
 from mirrorbench.core.errors import ModelUnavailableError, TuningError, UsageError
-from mirrorbench.core.identity import checksum
+from mirrorbench.core.identity import checksum, digest
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.data.corpora import Corpus, naming_lines
@@ -35,7 +35,7 @@ from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
 from mirrorbench.runs.reference_vectors import IdentifiedEncoder, identified
-from mirrorbench.storage.cache import CHECKPOINTS, Cache
+from mirrorbench.storage.cache import CHECKPOINTS, ENCODERS, Cache
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import Checkpoint, checkpoint_fault
 from mirrorbench.training.recipes import Recipe
@@ -164,6 +164,7 @@ class EncoderLoader:
             partial(self.reporter.stage, "loading", str(spec)),
             self.reporter.advance,
             self.reporter.note,
+            self.cache.root / ENCODERS / digest({"encoder": spec.backbone}),
         )
         if path:
             create = self.plugins.methods[spec.method].create

@@ -39,6 +39,8 @@ _T = TypeVar("_T", bound="DataclassInstance")
 
 CHECKPOINTS = "checkpoints"
 """Folder of the cache with a folder for each unfinished tuning, named by the model's key."""
+ENCODERS = "encoders"
+"""Folder of the cache with a folder for each encoder of a plugin, which keeps there what it must remember."""
 EMBEDDINGS = "embeddings"
 """Folder of the cache with a folder of vectors for each encoder."""
 STATEMENT = "computation.txt"
@@ -50,6 +52,7 @@ CACHE_FOLDERS = (
     "models",
     CHECKPOINTS,
     EMBEDDINGS,
+    ENCODERS,
     "vectors",
     "corpora",
     "transformations",

@@ -1,0 +1,77 @@
+"""The address of a server: what is permitted in it, and whether it is this machine."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from mirrorbench.plugin import ModelUnavailableError, UsageError
+
+
+@dataclass(frozen=True)
+class Address:
+    """The address of a server.
+
+    Attributes:
+        url: the address as the user wrote it, without a slash at its end.
+        host: name or number of its machine.
+        is_local: whether the host is this machine, so that no text leaves it.
+    """
+
+    url: str
+    host: str
+    is_local: bool
+
+
+def parse_address(url: str, offline: bool) -> Address:
+    """Return the address that a user wrote.
+
+    Args:
+        url: such as ``http://localhost:8000/v1``.
+        offline: whether only this machine may be asked.
+
+    Raises:
+        UsageError: it is no address of a server, holds a name, a key or a query, or may not be used offline.
+        ModelUnavailableError: the host is unknown.
+    """
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        # The address is not quoted: it may have a key in it.
+        raise UsageError("url= is not an address of a server", _EXAMPLE) from None
+    host = parts.hostname or ""
+    # Checked first, so that no message quotes the address with what is secret in it.
+    if parts.username is not None or parts.password is not None or "@" in parts.netloc:
+        raise UsageError(
+            f"the address of {host or 'the server'} has a name or a key in it",
+            "Leave it out; key_env=NAME names the environment variable that holds a key.",
+        )
+    if parts.query or parts.fragment or "?" in url or "#" in url:
+        raise UsageError(f"the address of {host or 'the server'} has a query in it", _EXAMPLE)
+    if parts.scheme not in ("http", "https") or not host:
+        raise UsageError(f"url={url} is not an address of a server", _EXAMPLE)
+    numbers = _numbers_of(host, port)
+    is_local = all(ip_address(number.partition("%")[0]).is_loopback for number in numbers)
+    if offline and not is_local:
+        raise UsageError(
+            f"{host} is not this machine, and --offline permits no other",
+            "Leave out --offline, or name a server on localhost.",
+        )
+    return Address(url.rstrip("/"), host, is_local)
+
+
+_EXAMPLE = "Write an address such as url=http://localhost:8000/v1"
+
+
+def _numbers_of(host: str, port: int | None) -> list[str]:
+    """Return the IP addresses of a host."""
+    try:
+        found = socket.getaddrinfo(host, port or 80, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise ModelUnavailableError(
+            f"the host {host} of an endpoint is unknown: {error}", "Check url= in the encoder spec."
+        ) from error
+    return [str(address[0]) for *_, address in found]

@@ -1,0 +1,235 @@
+"""Requests to a server: batches, retries, and the server's answers as vectors."""
+
+from __future__ import annotations
+
+import os
+import ssl
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import getproxies
+
+import numpy as np
+import openai
+from numpy.typing import NDArray
+
+from mirrorbench.plugin import EncodingError, ModelUnavailableError, UsageError
+from mirrorbench_endpoint.address import Address
+
+Vectors = NDArray[np.float32]
+
+RETRIES = 5
+"""How often a request is sent again after 408, 409, 429, 5xx or a lost connection, each time after a longer pause."""
+CONNECT_SECONDS = 10.0
+"""Seconds to wait for a connection."""
+_REFUSED = (400, 413, 422)
+"""Status codes of a request that is too large: for its number of texts, or for the length of one."""
+_NO_LIST = (400, 401, 403, 404, 405, 501)
+"""Status codes of a server without a list of models, or whose key does not open it."""
+
+
+class RefusedError(Exception):
+    """The server refused the texts of a request, which may be too many or too long."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer to a request.
+
+    Attributes:
+        vectors: shape (texts, dimensions).
+        tokens: number of tokens that the server read; ``None`` if it does not state it.
+    """
+
+    vectors: Vectors
+    tokens: int | None
+
+
+class Service:
+    """A model of a server with an OpenAI-compatible ``/embeddings``.
+
+    Args:
+        address: the server's address.
+        model: name of the model on the server.
+        key_env: name of the environment variable that holds the key; empty for a server without keys.
+        n_requests: number of requests at a time.
+        timeout: seconds to wait for an answer.
+
+    Raises:
+        UsageError: the environment has no such variable.
+    """
+
+    def __init__(
+        self, address: Address, model: str, key_env: str, n_requests: int, timeout: float
+    ) -> None:
+        self.address = address
+        self.model = model
+        self._key = ""
+        if key_env:
+            self._key = os.environ.get(key_env, "").strip()
+            if not self._key:
+                raise UsageError(
+                    f"the environment has no variable {key_env}, which key_env= names",
+                    f"Set it: export {key_env}=...",
+                )
+        self._n_requests = n_requests
+        self._client = _client(address, self._key, timeout)
+        self._lock = threading.Lock()
+        self.tokens = 0
+        """Tokens that the server stated so far."""
+
+    def stated(self) -> dict[str, Any]:
+        """Return what the server says of the model in its list; empty if it has no list, or says nothing.
+
+        Raises:
+            ModelUnavailableError: there is no server, or it lists other models alone.
+        """
+        try:
+            listed = list(self._client.models.list())
+        except openai.APIStatusError as error:
+            # A fault that passes must not change the identity of the model.
+            if error.status_code not in _NO_LIST:
+                raise self._error(error) from None
+            return {}
+        except openai.APIConnectionError as error:
+            raise self._error(error) from None
+        except (openai.APIError, ValueError, TypeError, AttributeError):
+            return {}
+        names = [str(entry.id) for entry in listed]
+        for entry in listed:
+            if entry.id == self.model:
+                values = entry.to_dict()
+                return {key: values[key] for key in ("root", "max_model_len") if values.get(key)}
+        # Servers of one model, such as llama.cpp, accept any name; others refuse an unknown one when asked.
+        return {"listed": names} if len(names) == 1 else {}
+
+    def embed(self, batches: Sequence[Sequence[str]]) -> list[Answer | RefusedError]:
+        """Return the answer to each batch, or that it was refused, in their order; several are sent at a time.
+
+        Raises:
+            EncodingError: an answer is not one vector for each text, or a request failed for good.
+            ModelUnavailableError: there is no server.
+        """
+        if len(batches) == 1:
+            return [self._ask(batches[0])]
+        with ThreadPoolExecutor(self._n_requests) as pool:
+            return list(pool.map(self._ask, batches))
+
+    def _ask(self, texts: Sequence[str]) -> Answer | RefusedError:
+        try:
+            response = self._client.embeddings.create(input=list(texts), model=self.model)
+        except openai.APIStatusError as error:
+            if error.status_code in _REFUSED:
+                return RefusedError(self._message_of(error))
+            raise self._error(error) from None
+        except (openai.APIError, ValueError, TypeError, AttributeError) as error:
+            raise self._error(error) from None
+        vectors = self._vectors_in(response, len(texts))
+        tokens = getattr(response.usage, "prompt_tokens", None)
+        if not isinstance(tokens, int) or tokens <= 0:
+            tokens = None
+        with self._lock:
+            self.tokens += tokens or 0
+        return Answer(vectors, tokens)
+
+    def _vectors_in(self, response: Any, n: int) -> Vectors:
+        """Return the vectors of an answer in the order of its indices."""
+        rows: dict[int, Any] = {}
+        for entry in response.data or []:
+            rows[entry.index] = entry.embedding
+        if len(response.data or []) != n or sorted(rows) != list(range(n)):
+            raise EncodingError(
+                f"{self.address.host} returned {len(response.data or [])} vectors with the indices "
+                f"{sorted(rows)[:3]}... for {n} texts",
+                "The server must return one vector for each text, with its index.",
+            )
+        lengths = {len(row) for row in rows.values()}
+        if len(lengths) != 1:
+            raise EncodingError(
+                f"{self.address.host} returned vectors of {', '.join(map(str, sorted(lengths)))} dimensions in one answer"
+            )
+        vectors = np.array([rows[index] for index in range(n)], dtype=np.float32)
+        if not np.isfinite(vectors).all():
+            raise EncodingError(f"{self.address.host} returned vectors that are not finite numbers")
+        return vectors
+
+    def _message_of(self, error: BaseException) -> str:
+        """Return the server's words on an error in one line, without the key."""
+        body = getattr(error, "body", None)
+        message = body.get("message") if isinstance(body, dict) else None
+        text = " ".join(str(message or error).split())[:300]
+        return text.replace(self._key, "...") if self._key else text
+
+    def _error(self, error: Exception) -> Exception:
+        """Return the error for a request that failed for good."""
+        host = self.address.host
+        if isinstance(error, openai.APITimeoutError):
+            return ModelUnavailableError(
+                f"{host} did not answer in time",
+                "Run it again, or wait longer: timeout=600 in the encoder spec.",
+            )
+        if isinstance(error, openai.APIConnectionError):
+            reason = error.__cause__ or error
+            return ModelUnavailableError(
+                f"no answer from {self.address.url}: {self._message_of(reason)}",
+                "Start the server, or correct url= in the encoder spec; the same command then goes on.",
+            )
+        if isinstance(error, openai.APIStatusError):
+            return self._status_error(error)
+        return EncodingError(
+            f"{host} gave an answer that is not one of /embeddings: {type(error).__name__}: "
+            f"{self._message_of(error)}",
+            "The address must be that of an OpenAI-compatible API, most often ending in /v1.",
+        )
+
+    def _status_error(self, error: openai.APIStatusError) -> Exception:
+        """Return the error for an answer with a status that says that there are no vectors."""
+        host = self.address.host
+        code = error.status_code
+        words = f"{host} answered {code}: {self._message_of(error)}"
+        if 300 <= code < 400:
+            target = urlsplit(error.response.headers.get("location", "")).hostname or "another path"
+            return ModelUnavailableError(
+                f"{host} answered {code}: it sends requests on to {target}, which is not followed",
+                "Name the server itself in url=.",
+            )
+        if code in (401, 403):
+            return ModelUnavailableError(
+                words,
+                "Name the environment variable with the key: key_env=NAME in the encoder spec.",
+            )
+        if code == 404:
+            return ModelUnavailableError(words, "Check model= and url= in the encoder spec.")
+        if code == 429:
+            return ModelUnavailableError(
+                words,
+                "Wait and run it again: what is computed is kept. Fewer at a time: requests=1.",
+            )
+        return ModelUnavailableError(
+            words, "Look at the server's log, and run it again: what is computed is kept."
+        )
+
+
+def _client(address: Address, key: str, timeout: float) -> openai.OpenAI:
+    """Return the client of a server, which takes nothing but proxies and certificates from the environment."""
+    proxy = None if address.is_local else getproxies().get(urlsplit(address.url).scheme)
+    http_client = openai.DefaultHttpxClient(
+        follow_redirects=False,
+        trust_env=False,
+        proxy=proxy,
+        verify=ssl.create_default_context(),
+    )
+    client = openai.OpenAI(
+        base_url=address.url,
+        api_key=key or "none",
+        max_retries=RETRIES,
+        timeout=openai.Timeout(timeout, connect=CONNECT_SECONDS),
+        http_client=http_client,
+    )
+    # The client reads them from variables of OpenAI, which are not meant for other servers.
+    client.organization = None
+    client.project = None
+    return client
