@@ -61,6 +61,11 @@ def test_vectors_come_in_the_order_of_texts() -> None:
         assert max(map(len, server.requests)) <= 20
 
 
+def test_no_texts_have_no_vectors() -> None:
+    with serving(right) as server:
+        assert encoded(server.url, []).shape == (0, 6)
+
+
 def test_base64_answers_are_decoded() -> None:
     def packed(texts: list[str], number: int) -> Reply:
         answer = embeddings(texts)
@@ -262,7 +267,7 @@ def test_what_the_server_states_is_part_of_the_identity() -> None:
         ("127.0.0.1:8000", "not an address"),
         ("ftp://127.0.0.1", "not an address"),
         ("http://192.0.2.1/v1", "permits no other"),
-        ("http://[::1", "not an address"),
+        ("http://user:secret@[::1", "not an address"),
     ],
 )
 def test_unfit_addresses_are_refused(url: str, message: str) -> None:
