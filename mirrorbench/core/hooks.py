@@ -199,13 +199,12 @@ class HookSpecs:
 
     @hookspec
     def register_executors(self, register: Register) -> None:
-        """``register(name, execute: (Job) -> Iterator[CellOutcome], description="", device=None)``: executors.
+        """``register(name, execute: (Job) -> Iterator[CellOutcome], description="", device: (str, dict) -> str = None)``.
 
         ``execute(job)`` yields a ``CellOutcome`` for every cell, in any order. ``job.share()`` makes corpora readable
         for other processes; a worker calls ``compute(job.context, group)`` for one of ``job.groups``.
-        ``job.known(key=default, ...)`` returns the executor's options, and refuses others. ``device(asked,
-        options)``, a function ``(str, dict[str, Value]) -> str``, names the device of workers on other machines
-        (``cpu``, ``cuda``).
+        ``job.known(key=default, ...)`` returns the executor's options, and refuses others. ``device(asked, options)``
+        names the device of workers on other machines (``cpu``, ``cuda``).
         """
 
     @hookspec

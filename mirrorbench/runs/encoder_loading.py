@@ -157,14 +157,14 @@ class EncoderLoader:
 
     def _open_system(self, spec: EncoderSpec, path: Path | None, precision: str) -> Encoder:
         context = EncoderContext(
-            str(self.compute.device),
-            precision,
-            self.folders.offline,
-            self.plugins.poolings.by_name(),
-            partial(self.reporter.stage, "loading", str(spec)),
-            self.reporter.advance,
-            self.reporter.note,
-            self.cache.root / ENCODERS / digest({"encoder": spec.backbone}),
+            device=str(self.compute.device),
+            precision=precision,
+            offline=self.folders.offline,
+            poolings=self.plugins.poolings.by_name(),
+            begin=partial(self.reporter.stage, "loading", str(spec)),
+            advance=self.reporter.advance,
+            note=self.reporter.note,
+            folder=self.cache.root / ENCODERS / digest({"encoder": spec.backbone}),
         )
         if path:
             create = self.plugins.methods[spec.method].create

@@ -29,7 +29,7 @@ from mirrorbench.plugin import (
 )
 from mirrorbench_endpoint.address import parse_address
 from mirrorbench_endpoint.service import RefusedError, Service, Vectors
-from mirrorbench_endpoint.window import Window
+from mirrorbench_endpoint.window import Window, n_bytes
 
 REFERENCE_TEXTS = (
     "a cat",
@@ -150,7 +150,7 @@ class EndpointEncoder:
             return self.reference_vectors()[:0]
         texts = [self._prompted(item.text) for item in inputs]
         self._n_sent += len(texts)
-        self._window.measure(max(texts, key=len))
+        self._window.measure(max(texts, key=n_bytes))
         alone = [row for row, text in enumerate(texts) if self._window.may_cut(text)]
         together = [row for row, text in enumerate(texts) if not self._window.may_cut(text)]
         # The number of dimensions is that of the reference vectors, which were asked for when the run was planned.
@@ -225,11 +225,11 @@ class EndpointEncoder:
         return np.concatenate(parts)
 
     def _of_beginning(self, text: str, refusal: RefusedError) -> Vectors:
-        """Return the vector of the longest beginning, by halves, that the server takes; of a space for an empty text."""
-        length = len(text)
-        while length:
-            length //= 2
-            (answer,) = self._service.embed([[text[:length] or " "]])
+        """Return the vector of the longest beginning, by halves, that the server takes; in the end that of a space."""
+        beginning = text
+        while beginning != " ":
+            beginning = beginning[: len(beginning) // 2] or " "
+            (answer,) = self._service.embed([[beginning]])
             if not isinstance(answer, RefusedError):
                 return answer.vectors
             refusal = answer

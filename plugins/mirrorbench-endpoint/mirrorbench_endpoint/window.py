@@ -16,6 +16,8 @@ from mirrorbench_endpoint.service import Answer, RefusedError, Service
 
 BYTES_PER_TOKEN = 2
 """A text of fewer bytes for each token of the window is taken to fit into it; in few scripts tokens are shorter."""
+SMALLEST_WINDOW = 8
+"""Equal counts of fewer tokens are those of texts without tokens of their own, such as spaces, not of a window."""
 
 
 class Window:
@@ -38,8 +40,7 @@ class Window:
 
     def measure(self, text: str) -> None:
         """Find out whether the longest text so far fits, unless a longer one did or the server does not tell."""
-        n_bytes = len(text.encode("utf-8", "replace"))
-        if self._tokens is not None or not self._tells or n_bytes <= self._fitting_bytes:
+        if self._tokens is not None or not self._tells or n_bytes(text) <= self._fitting_bytes:
             return
         whole, doubled = self._service.embed([[text], [f"{text} {text}"]])
         if isinstance(whole, RefusedError) or isinstance(doubled, RefusedError):
@@ -47,16 +48,16 @@ class Window:
             self._tells = False
         elif whole.tokens is None or doubled.tokens is None:
             self._tells = False
-        elif whole.tokens == doubled.tokens:
+        elif whole.tokens == doubled.tokens and whole.tokens >= SMALLEST_WINDOW:
             self._tokens = whole.tokens
         else:
-            self._fitting_bytes = n_bytes
+            self._fitting_bytes = n_bytes(text)
 
     def may_cut(self, text: str) -> bool:
         """Return whether a text must be sent alone, to see from its count whether it was cut."""
         if self._tokens is None:
             return False
-        return len(text.encode("utf-8", "replace")) > BYTES_PER_TOKEN * self._tokens
+        return n_bytes(text) > BYTES_PER_TOKEN * self._tokens
 
     def note_answer(self, text: str, answer: Answer) -> None:
         """Remember a text that was sent alone if its answer shows that it was cut."""
@@ -79,6 +80,11 @@ class Window:
         n_cut = sum(_key(text) in self._read_in_part for text in texts)
         window = self._tokens or 0
         return Truncation(n_cut, len(texts), window, positions=window)
+
+
+def n_bytes(text: str) -> int:
+    """Return the length of a text in UTF-8."""
+    return len(text.encode("utf-8", "replace"))
 
 
 def _key(text: str) -> str:

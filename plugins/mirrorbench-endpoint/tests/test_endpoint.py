@@ -216,6 +216,23 @@ def test_refused_texts_are_read_in_part_and_counted() -> None:
     assert encoder.count_cut([TextInput(text) for text in ["a cat", long]]).cut == 1
 
 
+def test_refused_empty_texts_are_read_as_a_space() -> None:
+    def without_empty(asked: list[str], number: int) -> Reply:
+        return Reply(embeddings(asked)) if all(asked) else refusal("input cannot be empty")
+
+    with serving(without_empty) as server:
+        vectors = encoded(server.url, ["a cat", "", "music"])
+    np.testing.assert_array_equal(vectors, expected(["a cat", "", "music"]))
+
+
+def test_texts_without_tokens_are_not_taken_as_cut() -> None:
+    with serving(right) as server:
+        encoder = opened(server.url)
+        encoder.encode([TextInput("   "), TextInput("")])
+        encoder.encode([TextInput(text) for text in TEXTS])
+        assert encoder.count_cut([TextInput(text) for text in ["   ", *TEXTS]]).cut == 0
+
+
 def test_silently_cut_texts_are_counted(tmp_path: Path) -> None:
     long = [" ".join([f"w{n}"] * 40) for n in range(3)]
 
