@@ -7,7 +7,7 @@ executor train, encode, score and store, one group of cells after the other: ``r
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.core.errors import MirrorbenchError, PluginError
@@ -159,9 +159,13 @@ def compute_groups(
     name = f"the executor {compute.executor!r}{defined_at(execute)}"
     waiting = dict.fromkeys(cell for cells in groups for cell in cells)
     try:
-        for cell_outcome in execute(job):
-            waiting.pop(cell_outcome.cell, None)
-            yield cell_outcome
+        cell_outcomes = execute(job)
+        # Closing a generator ends its workers when the caller stops early.
+        is_generator = isinstance(cell_outcomes, Generator)
+        with closing(cell_outcomes) if is_generator else nullcontext():
+            for cell_outcome in cell_outcomes:
+                waiting.pop(cell_outcome.cell, None)
+                yield cell_outcome
     except MirrorbenchError:
         raise
     except Exception as error:  # an executor of a plugin may raise anything

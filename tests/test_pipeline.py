@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,15 @@ from helpers.runner_bench import Bench
 from helpers.toy_plugin import ToyEncoder, ToyPlugin
 from helpers.workspace_parts import parts
 
-from mirrorbench import pipeline
+from mirrorbench import hookimpl, pipeline
+from mirrorbench.core.hooks import Register
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.encoder_systems import NamedEncoder
+from mirrorbench.runs.compute import Compute
+from mirrorbench.runs.executors import Job
+from mirrorbench.runs.outcomes import CellOutcome, failed
+from mirrorbench.runs.settings import Settings
 
 
 @pytest.fixture
@@ -61,3 +67,35 @@ def test_stored_cells_are_left_out_of_the_groups(bench: Bench) -> None:
     assert (
         pipeline.groups_without(pipeline.find_stored(plan, folders.results, reporter), plan) == []
     )
+
+
+def test_an_executor_ends_when_its_caller_stops(bench: Bench) -> None:
+    """At once, not when nothing refers to it any more."""
+    held: list[Iterator[CellOutcome]] = []
+    ended: list[bool] = []
+
+    def outcomes(job: Job) -> Iterator[CellOutcome]:
+        try:
+            yield from failed(job.groups[0], ValueError("first"))
+            yield from failed(job.groups[1], ValueError("second"))
+        finally:
+            ended.append(True)
+
+    def execute(job: Job) -> Iterator[CellOutcome]:
+        held.append(outcomes(job))
+        return held[0]
+
+    class Plugin:
+        @hookimpl
+        def register_executors(self, register: Register) -> None:
+            register("stopping", execute)
+
+    bench.plugins.add(Plugin(), "stopping")
+    plan = bench.plan("toy", "other", tasks=("cats",))
+    plugins, folders, _, reporter = parts(bench.workspace(Log()))
+    compute = Compute(Settings(executor="stopping"), plugins)
+    groups = pipeline.groups_without({}, plan)
+    computed = pipeline.compute_groups(groups, plan, plugins, folders, compute, reporter)
+    next(computed)
+    computed.close()
+    assert ended == [True]

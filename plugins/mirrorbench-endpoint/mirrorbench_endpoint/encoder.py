@@ -194,16 +194,17 @@ class EndpointEncoder:
         batches = [texts[start : start + size] for start in range(0, len(texts), size)]
         answers = self._service.embed(batches)
         parts = []
-        refused_whole_batches = False
+        was_batch_refused = False
         for batch, answer in zip(batches, answers, strict=True):
             if isinstance(answer, RefusedError):
-                refused_whole_batches |= len(batch) > 1
+                if len(batch) > 1:
+                    was_batch_refused = True
                 parts.append(self._in_halves(batch, answer))
                 continue
             if one_by_one:
                 self._window.note_answer(batch[0], answer)
             parts.append(answer.vectors)
-        if refused_whole_batches and self._n_refused == n_refused_before:
+        if was_batch_refused and self._n_refused == n_refused_before:
             # No single text was refused, so the batches are too large for the server.
             self._batch = max(1, self._batch // 2)
         return np.concatenate(parts)
