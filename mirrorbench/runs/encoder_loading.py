@@ -34,7 +34,7 @@ from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.half_precision import progress_callback
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import Reporter
-from mirrorbench.runs.reference_vectors import IdentifiedEncoder, identified
+from mirrorbench.runs.reference_vectors import identified
 from mirrorbench.storage.cache import CHECKPOINTS, ENCODERS, Cache
 from mirrorbench.training.augmentations import Augmentation
 from mirrorbench.training.checkpoints import Checkpoint, checkpoint_fault
@@ -221,9 +221,6 @@ class EncoderLoader:
                 raise ModelUnavailableError(
                     f"{model.spec} changed after it was planned", "Run it again."
                 )
-            if isinstance(system, IdentifiedEncoder):
-                # Planning may have come before the folder of results.
-                system.store_beside(self.folders.results)
             return system, 0.0
         # A backbone, tuned or as it is.
         if model.corpus is not None:

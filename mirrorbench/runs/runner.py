@@ -38,6 +38,7 @@ from mirrorbench.runs.environment import describe_environment
 from mirrorbench.runs.folders import Folders
 from mirrorbench.runs.opened_systems import OpenedSystems
 from mirrorbench.runs.outcomes import CellOutcome, Reporter, failed, predictions_of
+from mirrorbench.runs.reference_vectors import IdentifiedEncoder
 from mirrorbench.runs.result_details import InputCounts, encoder_details, encoder_notes
 from mirrorbench.storage.leases import POLL_SECONDS
 from mirrorbench.storage.results import Result
@@ -241,6 +242,8 @@ class Runner:
             encoder, tuning_seconds = self.loader.load(
                 first.model, first.pooling, first.precision, self.corpora
             )
+            if isinstance(encoder, IdentifiedEncoder):
+                encoder.store_beside(self.results)
         except (Exception, SystemExit) as error:
             # Models and plugins may raise anything; the run goes on.
             yield from failed(cells, error)

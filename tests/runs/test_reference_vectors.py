@@ -44,8 +44,8 @@ class Service:
         return stored.shape == own.shape and bool(np.allclose(stored, own, rtol=1e-3))
 
 
-def scores(root: Path, service: Service) -> tuple[float, str]:
-    """Return the score of a service on a task, and the fingerprint under which it is stored."""
+def session_with(root: Path, service: Service) -> Session:
+    """Return a session with the encoder ``service``."""
 
     class Plugin:
         @hookimpl
@@ -57,8 +57,12 @@ def scores(root: Path, service: Service) -> tuple[float, str]:
 
     plugins = load_plugins(discover=False)
     plugins.add(Plugin(), "services")
-    session = Session(root / "results", plugins=plugins, cache=root / "cache", device="cpu")
-    board = session.run("service", "quick-sts")
+    return Session(root / "results", plugins=plugins, cache=root / "cache", device="cpu")
+
+
+def scores(root: Path, service: Service) -> tuple[float, str]:
+    """Return the score of a service on a task, and the fingerprint under which it is stored."""
+    board = session_with(root, service).run("service", "quick-sts")
     (result,) = board.results
     return board["quick-sts"], result.encoder["fingerprint"]
 
@@ -87,6 +91,11 @@ def test_results_or_cache_alone_identify_the_model(tmp_path: Path, lost: str) ->
     again = Service(1, rounding=1e-4)
     assert scores(tmp_path, again) == first
     assert again.n_encoded == 0
+
+
+def test_loading_an_encoder_makes_no_folder_of_results(tmp_path: Path) -> None:
+    session_with(tmp_path, Service(1)).load("service").encode(["a cat"])
+    assert not (tmp_path / "results").exists()
 
 
 def test_damaged_reference_vectors_are_replaced(
