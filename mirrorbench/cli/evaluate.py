@@ -319,13 +319,14 @@ def print_in_use(evaluation: Evaluation) -> None:
         # An encoder without vectors, which scores pairs, is measured in pairs.
         if in_use.dimensions is None and in_use.texts_per_second is not None:
             speed += " pairs"
+        share_cut = in_use.share_cut
         rows.append(
             [
                 evaluation.labels[spec],
                 speed,
                 _count_cell(in_use.dimensions),
                 _count_cell(in_use.bytes_per_vector),
-                f"{in_use.share_cut:.1%}",
+                "unknown" if share_cut is None else f"{share_cut:.1%}",
             ]
         )
     if rows:

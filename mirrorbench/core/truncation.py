@@ -26,6 +26,7 @@ class Truncation:
         window: tokens of a text that the encoder reads, special tokens included; 0 if unknown.
         positions: tokens of a text for which the model has positions, without those of a prompt; 0 if unknown.
         noun: plural noun for messages: ``texts``, or ``pairs`` of texts.
+        unknown: whether more texts may be cut than are counted, because the encoder cannot see it.
 
     Example:
         >>> from mirrorbench.plugin import Truncation
@@ -38,6 +39,7 @@ class Truncation:
     window: int
     positions: int = 0
     noun: str = "texts"
+    unknown: bool = False
 
     @classmethod
     def total(cls, parts: Iterable[Truncation | None]) -> Truncation | None:
@@ -49,7 +51,8 @@ class Truncation:
         texts = sum(part.texts for part in counted)
         window = min(part.window for part in counted)
         positions = min(part.positions for part in counted)
-        return cls(cut, texts, window, positions, counted[0].noun)
+        unknown = any(part.unknown for part in counted)
+        return cls(cut, texts, window, positions, counted[0].noun, unknown)
 
     @classmethod
     def of_json(cls, counts: Mapping[str, Any]) -> Truncation:
@@ -57,7 +60,7 @@ class Truncation:
         return cls(**counts)
 
     def to_json(self) -> dict[str, int | str]:
-        """Return the counts as results store them; the noun only if it is not ``texts``."""
+        """Return the counts as results store them; the noun and ``unknown`` only if they are not the usual ones."""
         counts: dict[str, int | str] = {
             "cut": self.cut,
             "texts": self.texts,
@@ -66,11 +69,16 @@ class Truncation:
         }
         if self.noun != "texts":
             counts["noun"] = self.noun
+        if self.unknown:
+            counts["unknown"] = True
         return counts
 
     @property
     def sentence(self) -> str:
         """The sentence for the user; empty if no text is cut."""
+        if self.unknown:
+            at_least = f" ({self.cut:,} at least)" if self.cut else ""
+            return f"it is unknown how many {self.noun} were cut{at_least}"
         if not self.cut:
             return ""
         if self.texts == 1:

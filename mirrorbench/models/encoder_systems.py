@@ -379,8 +379,8 @@ class TextEncoder:
         inputs = as_inputs(as_text_list(texts))
         vectors = check_vectors(self.encoder.encode(inputs), len(inputs), "the encoder")
         # Warn at the first texts that are cut, and count all.
-        warned = self.truncation is not None and self.truncation.cut > 0
+        warned = self.truncation is not None and self.truncation.sentence != ""
         self.truncation = Truncation.total([self.truncation, truncation_of(self.encoder, inputs)])
-        if self.truncation is not None and self.truncation.cut and not warned:
+        if self.truncation is not None and self.truncation.sentence and not warned:
             warnings.warn(f"{self.name}: {self.truncation.sentence}", TruncationWarning, 2)
         return vectors

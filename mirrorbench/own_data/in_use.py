@@ -8,6 +8,7 @@ from math import ceil
 from typing import TYPE_CHECKING
 
 from mirrorbench.core.specs import parse_spec
+from mirrorbench.core.truncation import Truncation
 from mirrorbench.models.transformations import BINARY, INT8, split_post
 
 if TYPE_CHECKING:
@@ -26,14 +27,14 @@ class InUse:
         bytes_per_vector: at four bytes a number, unless the encoder's vectors are ``type=int8`` or ``type=binary``;
             ``None`` for an encoder that scores pairs of texts.
         texts: number of texts, or of pairs; a text in several data sets counts once for each.
-        cut: number of these texts that the encoder does not read to their end.
+        cut: number of these texts that the encoder does not read to their end; ``None`` if that is unknown.
     """
 
     texts_per_second: float | None
     dimensions: int | None
     bytes_per_vector: int | None
     texts: int
-    cut: int
+    cut: int | None
 
     @classmethod
     def of(cls, results: Iterable[Result], computed: Container[str]) -> InUse:
@@ -61,14 +62,26 @@ class InUse:
 
         n_texts = 0
         n_cut = 0
+        is_known = True
         for result in results:
             n_texts += int(result.encoder.get("texts", 0))
-            n_cut += int(result.encoder.get("truncation", {}).get("cut", 0))
-        return cls(texts_per_second, dimensions, bytes_per_vector, texts=n_texts, cut=n_cut)
+            if "truncation" in result.encoder:
+                truncation = Truncation.of_json(result.encoder["truncation"])
+                n_cut += truncation.cut
+                is_known = is_known and not truncation.unknown
+        return cls(
+            texts_per_second,
+            dimensions,
+            bytes_per_vector,
+            texts=n_texts,
+            cut=n_cut if is_known else None,
+        )
 
     @property
-    def share_cut(self) -> float:
-        """Share of the texts that are cut."""
+    def share_cut(self) -> float | None:
+        """Share of the texts that are cut; ``None`` if it is unknown."""
+        if self.cut is None:
+            return None
         return self.cut / self.texts if self.texts else 0.0
 
 

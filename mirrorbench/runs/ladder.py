@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mirrorbench.core.errors import MirrorbenchError, UsageError, unknown_name
+from mirrorbench.core.errors import MirrorbenchError, UnknownNameError, UsageError, unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import EncoderSpec, Value
 from mirrorbench.models import backbones, sentence_transformer_files
@@ -139,6 +139,13 @@ def _check_readout_keys(spec: EncoderSpec, plugins: Plugins) -> None:
             raise UsageError(
                 f"{spec}: {key} belongs to a tuning, and this spec names none",
                 f"Write {spec.with_method('mirror')}",
+            )
+        name = spec.backbone
+        if name not in backbones.BACKBONES and not spec.is_path and "/" not in name:
+            raise UnknownNameError(
+                f"no encoder {name!r} is installed, and a model of the hub has no key {key!r}",
+                "An encoder of a package comes with it: pip install mirrorbench-NAME; those that are installed: "
+                "mirrorbench list encoders",
             )
         names = [*POOLING_KEYS, *POST_KEYS, *RECIPE_KEYS, *plugins.augmentations.names()]
         raise unknown_name("encoder spec key", key, list(dict.fromkeys(names)))

@@ -57,7 +57,7 @@ class InputCounts:
         counts: dict[str, Any] = {"texts": self.texts}
         if self.targets is not None:
             counts |= self.targets._asdict()
-        if self.truncation and self.truncation.cut:
+        if self.truncation is not None and self.truncation.sentence:
             counts["truncation"] = self.truncation.to_json()
         if self.unknown_words and self.unknown_words.items:
             counts["unknown_words"] = self.unknown_words.to_json()
@@ -104,7 +104,7 @@ def encoder_notes(
     yield from _notes_on_readout(name, cell, task.languages)
     if counts.targets is not None:
         yield from _notes_on_targets(name, cell, counts.targets)
-    if counts.truncation is not None and counts.truncation.cut:
+    if counts.truncation is not None and counts.truncation.sentence:
         yield f"{name}: {counts.truncation.sentence}"
     if counts.unknown_words is not None and counts.unknown_words.items:
         items = getattr(task, "items_name", "items")

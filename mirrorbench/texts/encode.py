@@ -130,7 +130,7 @@ def encode_texts(
 
 def _note_truncation(encoded: EncodedFile, source: str, reporter: Reporter) -> None:
     """Report how many texts were cut, if any."""
-    if encoded.truncation is not None and encoded.truncation.cut:
+    if encoded.truncation is not None and encoded.truncation.sentence:
         name = "standard input" if source == STDIN else source
         reporter.note(f"{name}: {encoded.truncation.sentence}")
 

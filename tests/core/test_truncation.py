@@ -25,6 +25,8 @@ from mirrorbench.core.truncation import Truncation, truncation_of
             "2 of 2 texts are longer than 512 tokens and were cut (max_length=1024 reads more)",
         ),
         (Truncation(0, 5, 64), ""),
+        (Truncation(0, 5, 0, unknown=True), "it is unknown how many texts were cut"),
+        (Truncation(2, 5, 0, unknown=True), "it is unknown how many texts were cut (2 at least)"),
     ],
 )
 def test_sentence_names_number_window_and_remedy(counts: Truncation, sentence: str) -> None:

@@ -103,6 +103,7 @@ def test_baselines_are_added_to_the_ladder(registered: Plugins) -> None:
     [
         ("roberta:dropout=0.2", "dropout belongs to a tuning", r"roberta\+mirror:dropout=0.2"),
         ("roberta:poling=cls", "unknown encoder spec key 'poling'", "pooling"),
+        ("served:poling=cls", "no encoder 'served' is installed", "mirrorbench list encoders"),
         ("roberta+miror", "unknown method 'miror'", "mirror"),
         ("toy+mirror", "toy is a complete encoder, not a backbone, and takes no method", ""),
     ],

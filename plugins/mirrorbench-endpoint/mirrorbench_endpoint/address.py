@@ -1,11 +1,12 @@
-"""The address of a server: what is permitted in it, and whether it is this machine."""
+"""The address of a server: what is permitted in it, whether it is this machine, and the proxy on the way to it."""
 
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from mirrorbench.plugin import ModelUnavailableError, UsageError
 
@@ -18,11 +19,14 @@ class Address:
         url: the address as the user wrote it, without a slash at its end.
         host: name or number of its machine.
         is_local: whether the host is this machine, so that no text leaves it.
+        proxy: the address of the proxy that the environment names for the host; ``None`` for none. It may hold a
+            password.
     """
 
     url: str
     host: str
     is_local: bool
+    proxy: str | None = field(default=None, repr=False)
 
 
 def parse_address(url: str, offline: bool) -> Address:
@@ -34,7 +38,7 @@ def parse_address(url: str, offline: bool) -> Address:
 
     Raises:
         UsageError: it is no address of a server, holds a name, a key or a query, or may not be used offline.
-        ModelUnavailableError: the host is unknown.
+        ModelUnavailableError: the host is unknown, and no proxy is there to know it.
     """
     try:
         parts = urlsplit(url)
@@ -53,25 +57,36 @@ def parse_address(url: str, offline: bool) -> Address:
         raise UsageError(f"the address of {host or 'the server'} has a query in it", _EXAMPLE)
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(f"url={url} is not an address of a server", _EXAMPLE)
-    numbers = _numbers_of(host, port)
-    is_local = all(ip_address(number.partition("%")[0]).is_loopback for number in numbers)
+    proxy = _proxy_for(host, parts.scheme)
+    is_local = _is_this_machine(host, port, may_be_unknown=proxy is not None)
     if offline and not is_local:
         raise UsageError(
             f"{host} is not this machine, and --offline permits no other",
             "Leave out --offline, or name a server on localhost.",
         )
-    return Address(url.rstrip("/"), host, is_local)
+    return Address(url.rstrip("/"), host, is_local, None if is_local else proxy)
 
 
 _EXAMPLE = "Write an address such as url=http://localhost:8000/v1"
 
 
-def _numbers_of(host: str, port: int | None) -> list[str]:
-    """Return the IP addresses of a host."""
+def _proxy_for(host: str, scheme: str) -> str | None:
+    """Return the proxy that the environment (``HTTPS_PROXY`` and the like, without ``NO_PROXY``) names for a host."""
+    if proxy_bypass(host):
+        return None
+    proxies = getproxies()
+    return proxies.get(scheme) or proxies.get("all")
+
+
+def _is_this_machine(host: str, port: int | None, may_be_unknown: bool) -> bool:
+    """Return whether all addresses of a host are loopback; behind a proxy, a host may be unknown here."""
     try:
         found = socket.getaddrinfo(host, port or 80, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
+        if may_be_unknown:
+            return False
         raise ModelUnavailableError(
             f"the host {host} of an endpoint is unknown: {error}", "Check url= in the encoder spec."
         ) from error
-    return [str(address[0]) for *_, address in found]
+    numbers = [str(address[0]).partition("%")[0] for *_, address in found]
+    return all(ip_address(number).is_loopback for number in numbers)

@@ -31,7 +31,19 @@ from mirrorbench_endpoint.address import parse_address
 from mirrorbench_endpoint.service import RefusedError, Service, Vectors
 from mirrorbench_endpoint.window import Window, n_bytes
 
-REFERENCE_TEXTS = (
+
+def _long_text(sentences: Sequence[str]) -> str:
+    """Return a text in which each sentence is repeated until the text is twice as long as before.
+
+    So its vector changes with the number of tokens that a server reads, whatever that is.
+    """
+    text = ""
+    for sentence in sentences:
+        text += f"{sentence} " * (1 + len(text) // len(sentence))
+    return text[:20_000]
+
+
+_SHORT_TEXTS = (
     "a cat",
     "The committee postponed its decision until spring.",
     "Paris",
@@ -51,9 +63,10 @@ REFERENCE_TEXTS = (
     "UPPER CASE AND lower case",
     "Insulin lowers the concentration of glucose in the blood.",
     "The river rose two metres in a night, and by morning the lower bridge was under water.",
-    "Shares fell 3.2 % on Tuesday after the bank lowered its forecast for the coming year.",
 )
-"""Texts whose vectors identify the model behind a name."""
+REFERENCE_TEXTS = (*_SHORT_TEXTS, _long_text([text for text in _SHORT_TEXTS if text.isascii()]))
+"""Twenty texts, whose vectors identify the model behind a name. The last one, of some 5,000 tokens, shows how much of a
+text the server reads."""
 TOLERANCE = 1e-3
 """Largest difference from 1 of the cosine between two vectors of one text by one model. Half precision and other texts
 in a batch change it by less, another model or another revision by more."""
@@ -117,11 +130,15 @@ class EndpointEncoder:
     def reference_vectors(self) -> Vectors:
         """Return the vectors of ``REFERENCE_TEXTS``, shape (20, dimensions); the server is asked once."""
         if self._reference is None:
-            self._reference = self._in_batches([self._prompted(text) for text in REFERENCE_TEXTS])
+            *short, long = [self._prompted(text) for text in REFERENCE_TEXTS]
+            of_short = self._in_batches(short)
             if self._n_refused:
                 raise EncodingError(
                     f"{self!r} refuses texts of a few words", "Look at the server's log."
                 )
+            # Alone, so that a server that refuses long texts refuses no other with it.
+            of_long = self._in_batches([long])
+            self._reference = np.concatenate([of_short, of_long])
         return self._reference
 
     def matches(self, stored: Vectors) -> bool:
@@ -157,12 +174,7 @@ class EndpointEncoder:
         vectors = np.empty((len(texts), self.reference_vectors().shape[1]), dtype=np.float32)
         for rows, one_by_one in ((together, False), (alone, True)):
             if rows:
-                found = self._in_batches([texts[row] for row in rows], one_by_one)
-                if found.shape[1] != vectors.shape[1]:
-                    raise EncodingError(
-                        f"{self!r} returned vectors of {found.shape[1]} dimensions, and of {vectors.shape[1]} before"
-                    )
-                vectors[rows] = found
+                vectors[rows] = self._in_batches([texts[row] for row in rows], one_by_one)
         return vectors
 
     @property
@@ -171,9 +183,9 @@ class EndpointEncoder:
         host = self._service.address.host
         notes = []
         if self._n_sent and not self._service.address.is_local:
-            tokens = (
-                f"{self._service.tokens:,} tokens" if self._service.tokens else "tokens not stated"
-            )
+            tokens = "tokens not stated"
+            if self._service.tokens is not None:
+                tokens = f"{self._service.tokens:,} tokens"
             notes.append(f"its texts left this machine for {host} ({tokens})")
         return tuple(notes)
 

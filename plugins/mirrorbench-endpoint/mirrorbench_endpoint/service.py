@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
-from urllib.request import getproxies
 
 import numpy as np
 import openai
@@ -78,8 +77,9 @@ class Service:
         self._n_requests = n_requests
         self._client = _client(address, self._key, timeout)
         self._lock = threading.Lock()
-        self.tokens = 0
-        """Tokens that the server stated so far."""
+        self._dimensions: int | None = None
+        self._counted_tokens = 0
+        self._counted_characters = 0
 
     def stated(self) -> dict[str, Any]:
         """Return what the server says of the model in its list; empty if it has no list, or says nothing.
@@ -118,6 +118,13 @@ class Service:
         with ThreadPoolExecutor(self._n_requests) as pool:
             return list(pool.map(self._ask, batches))
 
+    @property
+    def tokens(self) -> int | None:
+        """Number of tokens of all texts so far; ``None`` if the server states none, or numbers of characters."""
+        if self._counted_tokens in (0, self._counted_characters):
+            return None
+        return self._counted_tokens
+
     def _ask(self, texts: Sequence[str]) -> Answer | RefusedError:
         try:
             response = self._client.embeddings.create(input=list(texts), model=self.model)
@@ -131,8 +138,10 @@ class Service:
         tokens = getattr(response.usage, "prompt_tokens", None)
         if not isinstance(tokens, int) or tokens <= 0:
             tokens = None
-        with self._lock:
-            self.tokens += tokens or 0
+        if tokens is not None:
+            with self._lock:
+                self._counted_tokens += tokens
+                self._counted_characters += sum(map(len, texts))
         return Answer(vectors, tokens)
 
     def _vectors_in(self, response: Any, n: int) -> Vectors:
@@ -154,6 +163,14 @@ class Service:
         vectors = np.array([rows[index] for index in range(n)], dtype=np.float32)
         if not np.isfinite(vectors).all():
             raise EncodingError(f"{self.address.host} returned vectors that are not finite numbers")
+        n_dimensions = vectors.shape[1]
+        with self._lock:
+            if self._dimensions is None:
+                self._dimensions = n_dimensions
+        if n_dimensions != self._dimensions:
+            raise EncodingError(
+                f"{self.address.host} returned vectors of {n_dimensions} dimensions, and of {self._dimensions} before"
+            )
         return vectors
 
     def _message_of(self, error: BaseException) -> str:
@@ -215,13 +232,20 @@ class Service:
 
 def _client(address: Address, key: str, timeout: float) -> openai.OpenAI:
     """Return the client of a server, which takes nothing but proxies and certificates from the environment."""
-    proxy = None if address.is_local else getproxies().get(urlsplit(address.url).scheme)
-    http_client = openai.DefaultHttpxClient(
-        follow_redirects=False,
-        trust_env=False,
-        proxy=proxy,
-        verify=ssl.create_default_context(),
-    )
+    try:
+        http_client = openai.DefaultHttpxClient(
+            follow_redirects=False,
+            trust_env=False,
+            proxy=address.proxy,
+            verify=ssl.create_default_context(),
+        )
+    except (ValueError, ImportError):
+        # The proxy is not quoted: it may have a password in it.
+        raise UsageError(
+            f"the environment names a proxy for {address.host} that cannot be used",
+            "Correct HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or name the host in NO_PROXY. A SOCKS proxy needs: "
+            "pip install 'httpx[socks]'",
+        ) from None
     client = openai.OpenAI(
         base_url=address.url,
         api_key=key or "none",

@@ -30,11 +30,15 @@ def vector(text: str, model: str = "right", dimensions: int = 6) -> list[float]:
     return np.random.default_rng(seed).normal(size=dimensions).astype(np.float32).tolist()
 
 
-def embeddings(texts: Sequence[str], model: str = "right", tokens: int = 0) -> dict[str, Any]:
+def embeddings(
+    texts: Sequence[str], model: str = "right", tokens: int = 0, counts_characters: bool = False
+) -> dict[str, Any]:
     """Return a right answer; with ``tokens``, a window of so many words, after which texts are cut."""
     words = [text.split() for text in texts]
     counts = [min(len(text), tokens or len(text)) for text in words]
     read = [" ".join(text[:count]) for text, count in zip(words, counts, strict=True)]
+    if counts_characters:
+        counts = [len(text) for text in texts]
     data = [
         {"object": "embedding", "index": i, "embedding": vector(text, model)}
         for i, text in enumerate(read)

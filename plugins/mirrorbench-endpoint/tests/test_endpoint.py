@@ -34,9 +34,11 @@ def right(texts: list[str], number: int) -> Reply:
     return Reply(embeddings(texts))
 
 
-def opened(url: str, keys: str = "", folder: Path | None = None) -> EndpointEncoder:
+def opened(
+    url: str, keys: str = "", folder: Path | None = None, offline: bool = True
+) -> EndpointEncoder:
     spec = parse_spec(f"endpoint:url={url},model=right{keys}")
-    return EndpointEncoder(spec, EncoderContext(offline=True, folder=folder))
+    return EndpointEncoder(spec, EncoderContext(offline=offline, folder=folder))
 
 
 def encoded(url: str, texts: list[str] = TEXTS, keys: str = "") -> np.ndarray:
@@ -111,7 +113,7 @@ def changed(**changes: Any) -> Answer:
 
 def other_dimensions(texts: list[str], number: int) -> Reply:
     body = embeddings(texts)
-    if len(texts) < len(REFERENCE_TEXTS):
+    if number > 2:
         for entry in body["data"]:
             entry["embedding"] = entry["embedding"][:2]
     return Reply(body)
@@ -126,7 +128,7 @@ def one_less(texts: list[str], number: int) -> Reply:
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [
-        (one_less, EncodingError, "returned 19 vectors .* for 20 texts"),
+        (one_less, EncodingError, "returned 18 vectors .* for 19 texts"),
         (changed(index=1), EncodingError, "one vector for each text"),
         (changed(embedding=[float("nan")] * 6), EncodingError, "not finite"),
         (changed(embedding=[1.0, 2.0]), EncodingError, "of 2, 6 dimensions in one"),
@@ -249,6 +251,39 @@ def test_silently_cut_texts_are_counted(tmp_path: Path) -> None:
         assert again.count_cut([TextInput(text) for text in long]).cut == 3
 
 
+def test_number_of_texts_cut_by_a_server_that_counts_no_tokens_is_unknown(tmp_path: Path) -> None:
+    short = ["a cat", "music"]
+    long = [" ".join(f"w{n}-{word}" for word in range(40 + n)) for n in range(3)]
+
+    def cutting(asked: list[str], number: int) -> Reply:
+        return Reply(embeddings(asked, tokens=12, counts_characters=True))
+
+    with serving(cutting) as server:
+        first = opened(server.url, folder=tmp_path)
+        first.encode([TextInput(text) for text in short])
+        first.encode([TextInput(text) for text in long])
+        again = opened(server.url, folder=tmp_path)
+        for encoder in (first, again):
+            counted = encoder.count_cut([TextInput(text) for text in [*short, *long]])
+            assert counted.unknown
+            assert counted.cut == 1
+            # Texts that are no longer than one that was seen to fit are whole.
+            assert not encoder.count_cut([TextInput(text) for text in short]).sentence
+
+
+def test_other_window_is_another_encoder() -> None:
+    def wide(asked: list[str], number: int) -> Reply:
+        return Reply(embeddings(asked, tokens=512))
+
+    def narrow(asked: list[str], number: int) -> Reply:
+        return Reply(embeddings(asked, tokens=256))
+
+    with serving(wide) as one, serving(narrow) as other:
+        stored = opened(one.url).reference_vectors()
+        assert opened(one.url).matches(stored)
+        assert not opened(other.url).matches(stored)
+
+
 def test_prompts_stand_around_texts() -> None:
     with serving(right) as server:
         vectors = encoded(server.url, keys=",prompt=query:%20")
@@ -303,7 +338,7 @@ def test_keys_go_to_the_server_and_nowhere_else(
     (tmp_path / ".netrc").write_text("machine 127.0.0.1 login me password netrc-secret\n")
 
     def answer(texts: list[str], number: int) -> Reply:
-        if number > 4:
+        if number > 5:
             return refusal("wrong key sk-very-secret-7", 401)
         return Reply(embeddings(texts))
 
@@ -319,6 +354,30 @@ def test_keys_go_to_the_server_and_nowhere_else(
     assert "secret" not in str(raised.value)
     with pytest.raises(UsageError, match="no variable NO_SUCH"):
         opened(server.url, ",key_env=NO_SUCH")
+
+
+def test_proxy_is_asked_for_hosts_that_this_machine_does_not_know(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with serving(right) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        url = "http://encoders.example.invalid/v1"
+        encoder = opened(url, offline=False)
+        vectors = encoder.encode([TextInput(text) for text in TEXTS])
+        np.testing.assert_array_equal(vectors, expected(TEXTS))
+        assert proxy.headers[-1]["Host"] == "encoders.example.invalid"
+        with pytest.raises(UsageError, match="permits no other"):
+            opened(url)
+        monkeypatch.setenv("NO_PROXY", "example.invalid")
+        with pytest.raises(ModelUnavailableError, match="is unknown"):
+            opened(url, offline=False)
+
+
+def test_unfit_proxies_are_reported_without_their_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "other://me:secret@127.0.0.1")
+    with pytest.raises(UsageError, match="names a proxy") as raised:
+        opened("http://encoders.example.invalid/v1", offline=False)
+    assert "secret" not in str(raised.value)
 
 
 def session(folder: Path) -> Session:
@@ -344,7 +403,7 @@ def test_interrupted_runs_go_on_with_what_is_stored(tmp_path: Path) -> None:
         n_requests = len(server.requests)
         again = session(tmp_path).run(spec, "quick-sts,quick-simlex")
         assert [result.main_score for result in again.results] == scores
-        assert len(server.requests) == n_requests + 2  # the reference texts
+        assert len(server.requests) == n_requests + 3  # the reference texts
 
         # Another model behind the same name is another encoder.
         state["answer"] = lambda texts, number: Reply(embeddings(texts, "wrong"))
