@@ -48,6 +48,7 @@ BUILTIN_PLUGINS = (
     "mirrorbench.models.sbert",
     "mirrorbench.models.cross_encoder",
     "mirrorbench.models.word_vectors",
+    "mirrorbench.runs.stored_vectors",
     "mirrorbench.training.static_distillation",
     "mirrorbench.runs.installation",
 )

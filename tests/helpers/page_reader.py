@@ -138,6 +138,8 @@ class Machine:
             for text in small_data_sets.SENTENCES
         ]
         (folder / "pairs.jsonl.gz").write_bytes(gzip.compress("".join(rows).encode(), mtime=0))
+        topics = [f"{text},{text.split()[1]}\n" for text in small_data_sets.SENTENCES]
+        (folder / "topics.csv").write_text("text,label\n" + "".join(topics))
         (folder / "grid.yaml").write_text(grid)
         (folder / "my-model").symlink_to(self.model("bert"))
         pieces = len(
