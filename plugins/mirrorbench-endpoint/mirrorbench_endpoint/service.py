@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import ssl
 import threading
 from collections.abc import Sequence
@@ -68,12 +69,7 @@ class Service:
         self.model = model
         self._key = ""
         if key_env:
-            self._key = os.environ.get(key_env, "").strip()
-            if not self._key:
-                raise UsageError(
-                    f"the environment has no variable {key_env}, which key_env= names",
-                    f"Set it: export {key_env}=...",
-                )
+            self._key = _key_in(key_env)
         self._n_requests = n_requests
         self._client = _client(address, self._key, timeout)
         self._lock = threading.Lock()
@@ -177,8 +173,10 @@ class Service:
         """Return the server's words on an error in one line, without the key."""
         body = getattr(error, "body", None)
         message = body.get("message") if isinstance(body, dict) else None
-        text = " ".join(str(message or error).split())[:300]
-        return text.replace(self._key, "...") if self._key else text
+        return " ".join(self._without_key(str(message or error)).split())[:300]
+
+    def _without_key(self, text: str) -> str:
+        return re.sub(re.escape(self._key), "...", text, flags=re.IGNORECASE) if self._key else text
 
     def _error(self, error: Exception) -> Exception:
         """Return the error for a request that failed for good."""
@@ -208,9 +206,9 @@ class Service:
         code = error.status_code
         words = f"{host} answered {code}: {self._message_of(error)}"
         if 300 <= code < 400:
-            target = urlsplit(error.response.headers.get("location", "")).hostname or "another path"
+            target = _host_in(self._without_key(error.response.headers.get("location", "")))
             return ModelUnavailableError(
-                f"{host} answered {code}: it sends requests on to {target}, which is not followed",
+                f"{host} answered {code}: it sends requests on to {target or 'another path'}, which is not followed",
                 "Name the server itself in url=.",
             )
         if code in (401, 403):
@@ -228,6 +226,37 @@ class Service:
         return ModelUnavailableError(
             words, "Look at the server's log, and run it again: what is computed is kept."
         )
+
+
+def _host_in(location: str) -> str:
+    """Return the host that a redirect leads to; empty without one."""
+    try:
+        return urlsplit(location).hostname or ""
+    except ValueError:
+        return ""
+
+
+def _key_in(variable: str) -> str:
+    """Return the key that a variable of the environment holds."""
+    if not variable.isidentifier():
+        # It is not quoted: it may be the key itself.
+        raise UsageError(
+            "key_env= is not the name of a variable of the environment",
+            "Put the key into a variable, and name that: key_env=NAME",
+        )
+    key = os.environ.get(variable, "").strip()
+    if not key:
+        raise UsageError(
+            f"the environment has no variable {variable}, which key_env= names",
+            f"Set it: export {variable}=...",
+        )
+    if not (key.isascii() and key.isprintable()):
+        # The client would quote it in its message.
+        raise UsageError(
+            f"the key in {variable} has characters that cannot be sent, such as line breaks",
+            f"Set it again: export {variable}=...",
+        )
+    return key
 
 
 def _client(address: Address, key: str, timeout: float) -> openai.OpenAI:

@@ -356,6 +356,42 @@ def test_keys_go_to_the_server_and_nowhere_else(
         opened(server.url, ",key_env=NO_SUCH")
 
 
+@pytest.mark.parametrize(
+    "answer",
+    [
+        refusal(f"{'x' * 280} my sk-very-secret  key-7", 401),
+        refusal("wrong key SK-Very-Secret  Key-7", 401),
+        Reply({}, 307, {"Location": "http://my.sk-very-secret  key-7.example.org/v1"}),
+        Reply({}, 307, {"Location": "http://[sk-very-secret  key-7"}),
+    ],
+    ids=["cut", "upper case", "host", "unfit host"],
+)
+def test_keys_that_a_server_repeats_are_not_shown(
+    answer: Reply, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MY_KEY", "sk-very-secret  key-7")
+    with serving(lambda texts, number: answer) as server:
+        encoder = opened(server.url, ",key_env=MY_KEY")
+        with pytest.raises(ModelUnavailableError) as raised:
+            encoder.encode([TextInput("a cat")])
+    assert "sk-ver" not in str(raised.value).lower()
+    assert "key-7" not in str(raised.value).lower()
+
+
+@pytest.mark.parametrize("key", ["sk-secret\nX-Header: 1", "sk-secret-é", "sk-secret-\udcff"])
+def test_keys_that_cannot_be_sent_are_refused(key: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_KEY", key)
+    with serving(right) as server, pytest.raises(UsageError, match="cannot be sent") as raised:
+        opened(server.url, ",key_env=MY_KEY")
+    assert "secret" not in str(raised.value)
+
+
+def test_a_key_in_place_of_its_variable_is_not_shown() -> None:
+    with serving(right) as server, pytest.raises(UsageError, match="not the name of") as raised:
+        opened(server.url, ",key_env=sk-very-secret-7")
+    assert "secret" not in str(raised.value)
+
+
 def test_proxy_is_asked_for_hosts_that_this_machine_does_not_know(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
