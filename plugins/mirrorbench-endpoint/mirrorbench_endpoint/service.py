@@ -84,7 +84,7 @@ class Service:
             ModelUnavailableError: there is no server, or it lists other models alone.
         """
         try:
-            listed = list(self._client.models.list())
+            listed = {str(entry.id): entry.to_dict() for entry in self._client.models.list()}
         except openai.APIStatusError as error:
             # A fault that passes must not change the identity of the model.
             if error.status_code not in _NO_LIST:
@@ -94,13 +94,11 @@ class Service:
             raise self._error(error) from None
         except (openai.APIError, ValueError, TypeError, AttributeError):
             return {}
-        names = [str(entry.id) for entry in listed]
-        for entry in listed:
-            if entry.id == self.model:
-                values = entry.to_dict()
-                return {key: values[key] for key in ("root", "max_model_len") if values.get(key)}
+        values = listed.get(self.model)
+        if values is not None:
+            return {key: values[key] for key in ("root", "max_model_len") if values.get(key)}
         # Servers of one model, such as llama.cpp, accept any name; others refuse an unknown one when asked.
-        return {"listed": names} if len(names) == 1 else {}
+        return {"listed": list(listed)} if len(listed) == 1 else {}
 
     def embed(self, batches: Sequence[Sequence[str]]) -> list[Answer | RefusedError]:
         """Return the answer to each batch, or that it was refused, in their order; several are sent at a time.
@@ -142,21 +140,34 @@ class Service:
 
     def _vectors_in(self, response: Any, n: int) -> Vectors:
         """Return the vectors of an answer in the order of its indices."""
-        rows: dict[int, Any] = {}
-        for entry in response.data or []:
-            rows[entry.index] = entry.embedding
-        if len(response.data or []) != n or sorted(rows) != list(range(n)):
+        entries = response.data or []
+        rows: dict[float, Any] = {}
+        for entry in entries:
+            index = getattr(entry, "index", None)
+            if isinstance(index, int | float):
+                rows[index] = entry.embedding
+        if len(entries) != n or sorted(rows) != list(range(n)):
             raise EncodingError(
-                f"{self.address.host} returned {len(response.data or [])} vectors with the indices "
+                f"{self.address.host} returned {len(entries)} vectors with the indices "
                 f"{sorted(rows)[:3]}... for {n} texts",
                 "The server must return one vector for each text, with its index.",
             )
-        lengths = {len(row) for row in rows.values()}
-        if len(lengths) != 1:
+        lengths = {len(row) for row in rows.values() if isinstance(row, list)}
+        if len(lengths) > 1:
             raise EncodingError(
                 f"{self.address.host} returned vectors of {', '.join(map(str, sorted(lengths)))} dimensions in one answer"
             )
-        vectors = np.array([rows[index] for index in range(n)], dtype=np.float32)
+        try:
+            # A number that is too large becomes infinite.
+            with np.errstate(over="ignore"):
+                vectors = np.array([rows[index] for index in range(n)], dtype=np.float32)
+        except (TypeError, ValueError, OverflowError):
+            vectors = np.empty(0, dtype=np.float32)
+        if vectors.ndim != 2 or not vectors.size:
+            raise EncodingError(
+                f"{self.address.host} returned something else than a vector of numbers",
+                "Look at the server's log.",
+            )
         if not np.isfinite(vectors).all():
             raise EncodingError(f"{self.address.host} returned vectors that are not finite numbers")
         n_dimensions = vectors.shape[1]

@@ -111,6 +111,16 @@ def changed(**changes: Any) -> Answer:
     return answer
 
 
+def every_embedding(embedding: Any) -> Answer:
+    def answer(texts: list[str], number: int) -> Reply:
+        body = embeddings(texts)
+        for entry in body["data"]:
+            entry["embedding"] = embedding
+        return Reply(body)
+
+    return answer
+
+
 def other_dimensions(texts: list[str], number: int) -> Reply:
     body = embeddings(texts)
     if number > 2:
@@ -131,6 +141,14 @@ def one_less(texts: list[str], number: int) -> Reply:
         (one_less, EncodingError, "returned 18 vectors .* for 19 texts"),
         (changed(index=1), EncodingError, "one vector for each text"),
         (changed(embedding=[float("nan")] * 6), EncodingError, "not finite"),
+        (changed(index=None), EncodingError, "one vector for each text"),
+        (changed(index=["secret"]), EncodingError, "one vector for each text"),
+        (changed(embedding=None), EncodingError, "something else than a vector"),
+        (changed(embedding={"a": 1}), EncodingError, "something else than a vector"),
+        (changed(embedding=[[1.0, 2.0]] * 6), EncodingError, "something else than a vector"),
+        (changed(embedding=[1e300] * 6), EncodingError, "not finite"),
+        (every_embedding([]), EncodingError, "something else than a vector"),
+        (every_embedding([[1.0] * 6]), EncodingError, "something else than a vector"),
         (changed(embedding=[1.0, 2.0]), EncodingError, "of 2, 6 dimensions in one"),
         (other_dimensions, EncodingError, "of 2 dimensions, and of 6 before"),
         (lambda texts, n: Reply({"hello": 1}), EncodingError, "not one of /embeddings"),
@@ -164,6 +182,11 @@ def test_a_passing_fault_does_not_change_the_identity() -> None:
     with serving(right, [{"id": "right", "max_model_len": 512}], list_faults=2) as server:
         first = opened(server.url).fingerprint
         assert opened(server.url).fingerprint == first
+
+
+def test_a_list_of_something_else_than_models_states_nothing() -> None:
+    with serving(right) as none, serving(right, ["right"]) as other:  # type: ignore[list-item]
+        assert opened(other.url).fingerprint == opened(none.url).fingerprint
 
 
 def test_redirects_are_not_followed() -> None:
