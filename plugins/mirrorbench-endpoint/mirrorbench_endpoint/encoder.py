@@ -70,6 +70,9 @@ text the server reads."""
 TOLERANCE = 1e-3
 """Largest difference from 1 of the cosine between two vectors of one text by one model. Half precision and other texts
 in a batch change it by less, another model or another revision by more."""
+LENGTH_TOLERANCE = 0.05
+"""Largest difference between the lengths of two vectors of one text by one model, as a share. A server that makes unit
+vectors of a model's differs by more; whitening depends on lengths."""
 _ANNOUNCED_HOSTS: set[str] = set()
 """Hosts of which the user was told that texts leave for them."""
 
@@ -146,9 +149,14 @@ class EndpointEncoder:
         own = self.reference_vectors()
         if stored.shape != own.shape:
             return False
-        lengths = np.linalg.norm(own, axis=1) * np.linalg.norm(stored, axis=1)
-        cosines = (own.astype(np.float64) * stored).sum(axis=1) / np.maximum(lengths, 1e-12)
-        return bool((cosines >= 1 - TOLERANCE).all())
+        own = own.astype(np.float64)
+        stored = stored.astype(np.float64)
+        own_lengths = np.linalg.norm(own, axis=1)
+        lengths = np.linalg.norm(stored, axis=1)
+        # A vector of zeros, such as static vectors of unknown words have, has no cosine; it is like another one.
+        are_near = (own * stored).sum(axis=1) >= (1 - TOLERANCE) * own_lengths * lengths
+        are_as_long = np.abs(own_lengths - lengths) <= LENGTH_TOLERANCE * lengths
+        return bool((are_near & are_as_long).all())
 
     def encode(self, inputs: Sequence[TextInput]) -> Vectors:
         """Return the vectors of texts, shape (n, dimensions).

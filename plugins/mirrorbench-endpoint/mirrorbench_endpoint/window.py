@@ -136,9 +136,10 @@ def n_bytes(text: str) -> int:
 
 
 def _are_alike(one: Vector, other: Vector) -> bool:
-    """Return whether two vectors are those of texts of which the server reads the same part."""
-    lengths = float(np.linalg.norm(one) * np.linalg.norm(other))
-    return float(one @ other) >= (1 - SAME_VECTOR) * lengths
+    """Return whether two vectors are those of texts of which the server reads the same part; zeros tell nothing."""
+    first, second = one.astype(np.float64), other.astype(np.float64)
+    lengths = float(np.linalg.norm(first) * np.linalg.norm(second))
+    return lengths > 0 and float(first @ second) >= (1 - SAME_VECTOR) * lengths
 
 
 def _key(text: str) -> str:

@@ -321,6 +321,49 @@ def test_the_address_is_no_part_of_the_identity() -> None:
         assert opened(one.url, ",prompt=x").fingerprint != opened(one.url).fingerprint
 
 
+def times(factor: float) -> Answer:
+    """Return answers with vectors times a factor."""
+
+    def answer(texts: list[str], number: int) -> Reply:
+        body = embeddings(texts)
+        for entry in body["data"]:
+            entry["embedding"] = [number * factor for number in entry["embedding"]]
+        return Reply(body)
+
+    return answer
+
+
+def test_lengths_of_vectors_are_part_of_the_identity() -> None:
+    with serving(right) as one, serving(times(1.01)) as near, serving(times(0.5)) as other:
+        stored = opened(one.url).reference_vectors()
+        assert opened(near.url).matches(stored)
+        assert not opened(other.url).matches(stored)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1e30])
+def test_extreme_vectors_match_themselves(factor: float) -> None:
+    with serving(times(factor)) as server:
+        stored = opened(server.url).reference_vectors()
+        assert opened(server.url).matches(stored)
+        assert not opened(server.url).matches(stored + np.float32(1.0 + factor))
+
+
+def test_vectors_of_zeros_do_not_show_that_a_text_was_cut() -> None:
+    def static(texts: list[str], number: int) -> Reply:
+        body = embeddings(texts)
+        del body["usage"]
+        for text, entry in zip(texts, body["data"], strict=True):
+            if text == "unknown":
+                entry["embedding"] = [0.0] * 6
+        return Reply(body)
+
+    with serving(static) as server:
+        encoder = opened(server.url)
+        encoder.encode([TextInput("unknown")])
+        counted = encoder.count_cut([TextInput("unknown")])
+    assert (counted.cut, counted.unknown) == (0, False)
+
+
 def test_what_the_server_states_is_part_of_the_identity() -> None:
     listed = [{"id": "right", "object": "model", "created": 1, "owned_by": "x"}]
     with (
