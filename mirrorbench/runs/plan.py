@@ -17,7 +17,7 @@ from mirrorbench.data.corpora import Corpus, default_corpus
 from mirrorbench.data.store import DataStore
 from mirrorbench.models import backbones
 from mirrorbench.models.pooling import Pooling
-from mirrorbench.models.transformations import STORED, Transformation, split_post
+from mirrorbench.models.transformations import DIMS, STORED, Transformation, split_post
 from mirrorbench.runs.backbone_files import Lookups
 from mirrorbench.runs.cells import Cell, CorpusRef, ModelRef, PostRef
 from mirrorbench.runs.compute import Compute
@@ -401,8 +401,10 @@ class Planner:
             enough = transformation.number
             transformation.check(enough if dimensions is None else dimensions, n_texts=0)
             return PostRef(transformation)
-        # Fitted on a corpus: n texts have fewer than n axes, so n dimensions are enough.
+        # Fitted on a corpus: n texts have fewer than n axes, so n dimensions are enough; the first dimensions are kept
+        # before numbers of a type are fitted.
         name = purpose.corpus or default_corpus(purpose.level, purpose.languages, "paper")
         ref = model.corpus or self.corpora.read(spec, name, for_fitting=True)
-        transformation.check(ref.n if dimensions is None else dimensions, ref.n)
+        enough = transformation.number if transformation.name == DIMS else ref.n
+        transformation.check(enough if dimensions is None else dimensions, ref.n)
         return PostRef(transformation, ref)

@@ -224,6 +224,16 @@ def test_transformation_is_fitted_per_language(
         assert np.abs(vectors.mean(0)).max() < 1e-5
 
 
+def test_first_dimensions_may_be_more_than_the_texts_of_the_corpus(
+    bench: Bench, toy: ToyEncoder
+) -> None:
+    bench.plugins.add(ToyPlugin({"other": ToyEncoder("letters-2")}), "other")
+    few = bench.folder / "few.txt"
+    few.write_text("abc\nbcd\ncde\n")
+    outcome = bench.run(f"other:dims=20,type=int8,corpus={few}")
+    assert (len(outcome.results), outcome.failures) == (2, ())
+
+
 def test_tuned_directory_uses_its_stored_transformation(bench: Bench, bert: str) -> None:
     """``post=stored`` in a run: no corpus, no fit, and the numbers of the directory."""
     folder = bench.folder / "enc"
