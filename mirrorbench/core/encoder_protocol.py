@@ -90,8 +90,8 @@ class Encoder(Protocol):
 
     Optional:
         notes: texts in a tuple that are stored with the results and printed below tables.
-        texts_per_call: number of inputs of one call of ``encode`` on a CPU, after which vectors are stored and progress is
-            shown (default 1,024); fewer for an encoder whose calls are slow.
+        texts_per_call: number of inputs of one call of ``encode``, after which vectors are stored and progress is shown
+            (default on a CPU 1,024); fewer for an encoder whose calls are slow.
         count_cut(inputs, pooling): returns a ``Truncation``, how many of these inputs it reads in part; ``pooling`` is
             ``None``.
         vocabulary(language): returns the distinct words of a language (ISO code) that have vectors, the most frequent

@@ -143,9 +143,10 @@ class Embedder:
         advance = progress_callback(self.compute, self.reporter, "encoding", precision, len(inputs))
         device = device_type(self.compute.device)
         chunk_size = WRITE_EVERY[device]
-        if not poolings and device == "cpu":
+        if not poolings:
             # An encoder system reports no progress within a call.
-            chunk_size = getattr(encoder, "texts_per_call", TEXTS_PER_CALL)
+            default = TEXTS_PER_CALL if device == "cpu" else chunk_size
+            chunk_size = getattr(encoder, "texts_per_call", default)
         encoder_name = f"the encoder {spec}{defined_at(encoder.encode)}"
         for start in range(0, len(inputs), chunk_size):
             chunk = inputs[start : start + chunk_size]

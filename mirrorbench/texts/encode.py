@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from mirrorbench.runs.outcomes import Reporter
 
 ROWS_PER_CHUNK = 2048
-"""Number of inputs in a chunk, which is also the largest number that an interrupted run encodes again."""
+"""Number of inputs in a chunk, which is also the largest number that an interrupted run encodes again. Of an encoder
+that states ``texts_per_call``, it encodes no more than so many again."""
 WriteChunk = Callable[[list[Line], Array], None]
 """Writes inputs and their vectors, shape (len(inputs), d)."""
 
@@ -216,18 +217,28 @@ def _encode_chunks(
     for number, lines_of_chunk in enumerate(_chunks(_checked_inputs(source, lines, encoder))):
         inputs = [line.input for line in lines_of_chunk]
         distinct = list(dict.fromkeys(inputs))
-        cache = EmbeddingCache(cache_folder / f"{number:08}") if cache_folder else None
-        if cache and not cache.missing(distinct):
-            vectors = cache.get(distinct)
-            rows_before += len(inputs)
-        else:
-            # An incomplete chunk is encoded again as a whole: the last digits of a vector may depend on the other
-            # texts of its batch.
+        texts_per_call = getattr(encoder, "texts_per_call", ROWS_PER_CHUNK)
+        parts = []
+        was_encoded = False
+        for start in range(0, len(distinct), texts_per_call):
+            called = distinct[start : start + texts_per_call]
+            cache = (
+                EmbeddingCache(cache_folder / f"{number:08}-{start:04}") if cache_folder else None
+            )
+            if cache and not cache.missing(called):
+                parts.append(cache.get(called))
+                continue
+            # The texts of an incomplete call are encoded again together: the last digits of a vector may depend on
+            # the other texts of its batch.
+            was_encoded = True
             with _naming_lines(source, lines_of_chunk):
-                vectors = encode_checked(encoder, distinct, "the encoder")
+                parts.append(encode_checked(encoder, called, "the encoder"))
             if cache:
                 shutil.rmtree(cache.folder, ignore_errors=True)
-                cache.put(distinct, vectors)
+                cache.put(called, parts[-1])
+        vectors = np.concatenate(parts)
+        if not was_encoded:
+            rows_before += len(inputs)
         truncation = Truncation.total([truncation, truncation_of(encoder, inputs)])
         # Not in the first chunk, before which the number of dimensions is unknown.
         if rows and vectors.shape[1] != dimensions:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.toy_plugin import ToyEncoder
 
 import mirrorbench
 from mirrorbench.runs import embedding
@@ -44,3 +45,18 @@ def test_encoder_systems_report_progress_while_encoding(
     board = mirrorbench.evaluate(Lengths(), f"{tmp_path}/a.csv", reporter=reporter, device="cpu")
     assert not board.failures
     assert reporter.counts == [2, 2, 2, 2]
+
+
+def test_encoder_systems_state_their_texts_per_call_for_every_device(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Slow(ToyEncoder):
+        texts_per_call = 3
+
+    monkeypatch.setattr(embedding, "device_type", lambda device: "cuda")
+    rows = [f"{'a' * n},{'b' * n * n},{n % 3}\n" for n in range(1, 5)]
+    (tmp_path / "a.csv").write_text("sentence1,sentence2,score\n" + "".join(rows))
+    reporter = Encoding()
+    board = mirrorbench.evaluate(Slow(), f"{tmp_path}/a.csv", reporter=reporter, device="cpu")
+    assert not board.failures
+    assert reporter.counts == [3, 3, 2]

@@ -111,6 +111,25 @@ def test_interrupted_encoding_resumes_to_identical_bytes(
     assert sorted(p.name for p in tmp_path.iterdir()) == [f"v.{suffix}", f"whole.{suffix}"]
 
 
+def test_calls_of_an_interrupted_chunk_are_kept(tmp_path: Path) -> None:
+    class Failing(ToyEncoder):
+        texts_per_call = 16
+
+        def encode(self, inputs: Sequence[TextInput]) -> Any:
+            if len(self.asked) == self.n_left:
+                raise KeyboardInterrupt
+            return super().encode(inputs)
+
+    output = tmp_path / "v.npy"
+    first, second = Failing(), Failing()
+    first.n_left, second.n_left = CHUNK + 32, -1
+    with pytest.raises(KeyboardInterrupt):
+        encode_file(stream(), first, output)
+    encode_file(stream(), second, output)
+    assert len(second.asked) == N - CHUNK - 32
+    check(output, stream())
+
+
 def test_damaged_chunks_are_encoded_again(tmp_path: Path) -> None:
     output = tmp_path / "v.npy"
     interrupted(output, 2 * CHUNK + 5)
