@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import unicodedata
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from urllib.parse import urlsplit
@@ -57,6 +58,9 @@ def parse_address(url: str, offline: bool) -> Address:
         raise UsageError(f"the address of {host or 'the server'} has a query in it", _EXAMPLE)
     if parts.scheme not in ("http", "https") or not host:
         raise UsageError(f"url={url} is not an address of a server", _EXAMPLE)
+    if not url.isprintable() or unicodedata.normalize("NFKC", host) != host:
+        # The client refuses such addresses, or reads another host in them.
+        raise UsageError("url= has characters that no address has", _EXAMPLE)
     proxy = _proxy_for(host, parts.scheme)
     is_local = _is_this_machine(host, port, may_be_unknown=proxy is not None)
     if offline and not is_local:
@@ -75,7 +79,8 @@ def _proxy_for(host: str, scheme: str) -> str | None:
     if proxy_bypass(host):
         return None
     proxies = getproxies()
-    return proxies.get(scheme) or proxies.get("all")
+    proxy = proxies.get(scheme) or proxies.get("all")
+    return f"http://{proxy}" if proxy and "://" not in proxy else proxy
 
 
 def _is_this_machine(host: str, port: int | None, may_be_unknown: bool) -> bool:

@@ -97,6 +97,11 @@ class EndpointEncoder:
                     f"the encoder endpoint needs {key}=",
                     "Write endpoint:url=http://HOST:PORT/v1,model=NAME",
                 )
+        if spec.revision:
+            raise UsageError(
+                f"an endpoint has no revisions, but is given {spec.revision!r}",
+                "Leave it out; the server determines the revision of its model.",
+            )
         batch = spec.get("batch", 32)
         n_requests = spec.get("requests", 4)
         timeout = spec.get("timeout", 300.0)

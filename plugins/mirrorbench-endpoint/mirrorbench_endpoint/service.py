@@ -183,7 +183,8 @@ class Service:
     def _message_of(self, error: BaseException) -> str:
         """Return the server's words on an error in one line, without the key."""
         body = getattr(error, "body", None)
-        message = body.get("message") if isinstance(body, dict) else None
+        # Some servers answer {"detail": "..."} or {"error": "..."}.
+        message = (body.get("message") or body.get("detail")) if isinstance(body, dict) else body
         return " ".join(self._without_key(str(message or error)).split())[:300]
 
     def _without_key(self, text: str) -> str:

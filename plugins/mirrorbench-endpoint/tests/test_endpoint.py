@@ -157,6 +157,8 @@ def one_less(texts: list[str], number: int) -> Reply:
         (lambda texts, n: refusal("no such model", 404), ModelUnavailableError, "404: no such"),
         (lambda texts, n: refusal("slow down", 429), ModelUnavailableError, "429: slow down"),
         (lambda texts, n: refusal("broken", 500), ModelUnavailableError, "500: broken"),
+        (lambda texts, n: Reply({"detail": "no"}, 401), ModelUnavailableError, "401: no\n"),
+        (lambda texts, n: Reply({"error": "no"}, 404), ModelUnavailableError, "404: no\n"),
         (lambda texts, n: refusal("nothing works"), EncodingError, "refuses"),
     ],
 )
@@ -384,6 +386,8 @@ def test_what_the_server_states_is_part_of_the_identity() -> None:
         ("http://127.0.0.1/v1#secret", "has a query in it"),
         ("127.0.0.1:8000", "not an address"),
         ("ftp://127.0.0.1", "not an address"),
+        ("http://127.0.0.1\t/v1", "characters that no address has"),
+        ("http://１２７.0.0.1/v1", "characters that no address has"),
         ("http://192.0.2.1/v1", "permits no other"),
         ("http://user:secret@[::1", "not an address"),
     ],
@@ -458,11 +462,13 @@ def test_a_key_in_place_of_its_variable_is_not_shown() -> None:
     assert "secret" not in str(raised.value)
 
 
+@pytest.mark.parametrize("bare", [False, True])
 def test_proxy_is_asked_for_hosts_that_this_machine_does_not_know(
-    monkeypatch: pytest.MonkeyPatch,
+    bare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with serving(right) as proxy:
-        monkeypatch.setenv("HTTP_PROXY", proxy.url.removesuffix("/v1"))
+        place = proxy.url.removesuffix("/v1")
+        monkeypatch.setenv("HTTP_PROXY", place.removeprefix("http://") if bare else place)
         url = "http://encoders.example.invalid/v1"
         encoder = opened(url, offline=False)
         vectors = encoder.encode([TextInput(text) for text in TEXTS])
@@ -521,6 +527,13 @@ def test_secret_words_are_in_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyP
     files = [file for file in tmp_path.rglob("*") if file.is_file()]
     assert files
     assert not [file for file in files if b"very-secret" in file.read_bytes()]
+
+
+def test_revisions_are_refused() -> None:
+    with pytest.raises(UsageError, match="no revisions, but is given 'main'"):
+        EndpointEncoder(
+            parse_spec("endpoint@main:url=http://127.0.0.1/v1,model=x"), EncoderContext()
+        )
 
 
 def test_words_in_context_need_another_encoder() -> None:
