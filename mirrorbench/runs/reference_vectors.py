@@ -57,6 +57,13 @@ def identified(encoder: Encoder, folders: Folders) -> Encoder:
     """
     if isinstance(encoder, IdentifiedEncoder) or not isinstance(encoder, ReferencedEncoder):
         return encoder
+    # Processes that start at the same time must find the same vectors, or each would compute everything.
+    with folders.cache.leases.wait(digest({"references": encoder.fingerprint})):
+        return _compared_with_stored(encoder, folders)
+
+
+def _compared_with_stored(encoder: ReferencedEncoder, folders: Folders) -> IdentifiedEncoder:
+    """Return an encoder with the identity of the stored vectors that it matches, or else of its own, stored now."""
     cached = ReferenceVectors(folders.cache.root / REFERENCES, encoder.fingerprint)
     beside_results = ReferenceVectors(_folder(folders.results), encoder.fingerprint)
     for vectors in (beside_results.stored() | cached.stored()).values():

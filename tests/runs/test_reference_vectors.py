@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
+from threading import Barrier, BrokenBarrierError
 
 import numpy as np
 import pytest
@@ -15,6 +18,7 @@ from mirrorbench.core.encoder_protocol import TextInput
 from mirrorbench.core.specs import EncoderSpec
 from mirrorbench.models.encoder_systems import EncoderContext
 from mirrorbench.plugin import Register, hookimpl, load_plugins
+from mirrorbench.runs.reference_vectors import identified
 
 
 class Service:
@@ -82,6 +86,25 @@ def test_another_model_of_the_same_name_is_another_encoder(tmp_path: Path) -> No
     back = Service(1)
     assert scores(tmp_path, back) == first
     assert back.n_encoded == 0
+
+
+def test_runs_that_start_together_have_one_identity(tmp_path: Path) -> None:
+    everyone_is_asked = Barrier(2)
+
+    class SlowService(Service):
+        def reference_vectors(self) -> NDArray[np.float32]:
+            with suppress(BrokenBarrierError):
+                # Without a lease, both are asked before either stores its vectors.
+                everyone_is_asked.wait(timeout=0.5)
+            return super().reference_vectors()
+
+    def fingerprint(rounding: float) -> str:
+        folders = session_with(tmp_path, Service(1)).folders
+        return identified(SlowService(1, rounding), folders).fingerprint
+
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(fingerprint, (0.0, 1e-4))
+    assert first == second
 
 
 @pytest.mark.parametrize("lost", ["cache", "results"])
