@@ -34,6 +34,7 @@ from mirrorbench.runs.settings import Settings, SettingsFields
 from mirrorbench.runs.workspace import Workspace
 
 if TYPE_CHECKING:
+    from mirrorbench.agreement.certificate import Certificate
     from mirrorbench.core.encoder_protocol import Encoder
     from mirrorbench.data.corpora import Contamination
     from mirrorbench.reports.encoder_comparison import EncoderComparison
@@ -310,6 +311,61 @@ class Session:
             equality=equality,
         )
         return evaluation.leaderboard
+
+    @checks_keywords()
+    def same(
+        self,
+        first: str | EncoderSpec,
+        second: str | EncoderSpec,
+        *,
+        texts: str | Path = "",
+        column: str = "",
+        data: str | Sequence[str] = (),
+        margin: float = 0.01,
+        cosine: float = 0.9999,
+    ) -> Certificate:
+        """Compare the vectors of two encoders, and say what a difference comes from, as ``mirrorbench same`` does.
+
+        Args:
+            first: spec of the encoder whose vectors the other's should be.
+            second: spec of the other one.
+            texts: file of the texts to encode, as ``encode`` reads it; by default the texts of ``data``, or else of a
+                file of vectors, or else included ones.
+            column: column of the texts in the file.
+            data: paths of own labelled data, as ``evaluate`` reads them, on which the encoders are scored.
+            margin: scores that differ by less are equal, from 0 to 1.
+            cosine: vectors of a text with a larger cosine are the same.
+
+        Returns:
+            The certificate: ``verdict`` (``equal``, ``different`` or ``cannot say``), ``agreement``, ``cause`` and
+            ``tasks``.
+
+        Raises:
+            UsageError: a spec, file or number is wrong, or both encoders are the same.
+        """
+        from mirrorbench.agreement.certificate import certify, completed_spec, texts_to_compare
+        from mirrorbench.own_data.planning import Data, data_name, without_repeats
+
+        paths = [data] if isinstance(data, str) else list(data)
+        names = without_repeats([data_name(path, "", ()) for path in paths])
+        own_data = Data.read(names, self.plugins, self.folders.data)
+        specs = [as_spec(first), as_spec(second)]
+        source, distinct_texts = texts_to_compare(str(texts), column, own_data, specs)
+        for data_set in own_data.values():
+            self.reporter.note(data_set.equality_sentence(margin))
+        return certify(
+            completed_spec(specs[0], str(texts), column),
+            completed_spec(specs[1], str(texts), column),
+            source,
+            distinct_texts,
+            own_data,
+            margin,
+            self.plugins,
+            self.folders,
+            self.compute,
+            self.reporter,
+            cosine=cosine,
+        )
 
     @checks_keywords()
     def leaderboard(

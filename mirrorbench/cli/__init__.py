@@ -42,6 +42,7 @@ COMMANDS: dict[str, Any] = {
     "cache": "cache.cache_app",
     "doctor": "doctor.doctor",
     "evaluate": "evaluate.evaluate",
+    "same": "same.same",
     "paper": "paper.paper",
     "plugin": "scaffold.plugin_app",
 }
@@ -52,7 +53,7 @@ MOST_IN_ONE_PANEL = 6
 _PANELS = {
     "What": "encoder encoders tasks task seeds seed corpus protocol baselines limit results run table metric "
     "without_overlap allow_mixed suite level language here kind column columns held_out words_in_context span_columns "
-    "texts tuned_on evaluate show x log samples word",
+    "texts data cosine tuned_on evaluate show x log samples word",
     "How": "precision eval_precision deterministic dry_run intervals ties margin sort method",
     "Where": "device executor workers address data_dir offline plugin",
     "Output": "output keep items notes quiet format_ title as_json force merge",

@@ -170,7 +170,9 @@ class Outcome:
     predictions: Mapping[str, Predictions] = field(default_factory=dict)
 
 
-Stage = Literal["planning", "computing", "loading", "checking", "tuning", "encoding", "scoring"]
+Stage = Literal[
+    "planning", "computing", "loading", "checking", "tuning", "encoding", "scoring", "diagnosing"
+]
 
 
 class Reporter:

@@ -1,0 +1,378 @@
+"""What a difference between the vectors of two encoders comes from.
+
+A cause is named only if it was seen to give the other encoder's vectors: by rearranging or cutting the vectors, or by
+reading the texts again with the model of one encoder. What nothing of this reproduces is called unknown.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mirrorbench.agreement.measures import SAME_LENGTH, Agreement, Numbers, cosines_of
+from mirrorbench.agreement.noise import noise_words
+from mirrorbench.agreement.readings import ModelReader, Reading, try_readings
+from mirrorbench.agreement.shared_traits import shared_traits
+from mirrorbench.core.encoder_protocol import Array
+
+REPRODUCED = 0.999
+"""Least cosine at which a vector counts as reproduced; half precision keeps it."""
+SHARE_REPRODUCED = 0.9
+"""Least share of texts whose vectors a cause reproduces."""
+FEWER_ERRORS = 10
+"""How many times smaller a cause makes the median of 1 - cosine, at least."""
+SAMPLE = 24
+"""Number of texts with which readings are tried."""
+EXACT_FIT = 0.99999
+"""Least cosine of vectors, without their mean, that a shift and scale of each dimension reproduces."""
+ROUNDED_FIT = 0.99
+"""And of vectors that are rounded to integers."""
+FEWEST_TEXTS_OF_A_FIT = 20
+"""Number of texts from which a shift and a scale of each dimension can be found."""
+MOST_MOVED_ROWS = 200
+"""Number of texts whose vectors are looked for in other rows."""
+ALONE = 6
+"""Number of texts that are encoded alone, to see whether the texts beside one change its vector."""
+
+EncodeAlone = Callable[[str], Array]
+"""Returns the vector of a text that is sent alone, shape (dimensions,)."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """What a difference comes from.
+
+    Attributes:
+        kind: ``rows``, ``dimensions``, ``length``, ``numbers``, ``reading``, ``window``, ``noise`` or ``unknown``.
+        sentence: what was found, as a sentence.
+        details: further sentences.
+    """
+
+    kind: str
+    sentence: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Side:
+    """One of the two encoders.
+
+    Attributes:
+        name: its name in sentences.
+        vectors: its vectors, shape (n, dimensions).
+        reader: reads texts with its model in other ways; ``None`` if it cannot be read in other ways.
+        encode_alone: encodes a text that is sent alone; ``None`` for stored vectors.
+    """
+
+    name: str
+    vectors: Array
+    reader: ModelReader | None = None
+    encode_alone: EncodeAlone | None = None
+
+
+def diagnose(texts: Sequence[str], first: Side, second: Side, cosine: float) -> Cause | None:
+    """Return the cause of the difference between two encoders; ``None`` if their vectors are the same.
+
+    Args:
+        texts: the texts, without repeats.
+        first: the encoder whose vectors the other's should be.
+        second: the other one.
+        cosine: a text whose two vectors have a larger cosine has the same vector.
+    """
+    agreement = Agreement.of(first.vectors, second.vectors)
+    if agreement.are_same(cosine):
+        return None
+    is_different = agreement.cosines <= cosine
+    cause = _cause_in_vectors(first, second, agreement, is_different)
+    if cause is not None:
+        return cause
+    # The model of either encoder may be read so that it gives the vectors of the other.
+    sides_to_read = [(first, second), (second, first)]
+    for model, other in sides_to_read:
+        if model.reader is not None:
+            cause = _other_reading(texts, model.reader, model, other, is_different)
+            if cause is not None:
+                return cause
+    for original, changed in sides_to_read:
+        words = _changed_numbers(original.vectors, changed.vectors, is_different)
+        if words:
+            return Cause("numbers", f"{changed.name} is {original.name} with {words}")
+    for model, other in sides_to_read:
+        if model.reader is not None:
+            words = noise_words(model.reader, texts, model.vectors, other.vectors)
+            if words:
+                return Cause("noise", f"{other.name} is {model.name} with {words}")
+    return _unknown(texts, first, second, is_different)
+
+
+def _cause_in_vectors(
+    first: Side, second: Side, agreement: Agreement, is_different: NDArray[np.bool_]
+) -> Cause | None:
+    """Return the cause if the vectors alone show it: cut, of another length, or in other rows."""
+    n_first, n_second = agreement.dimensions
+    if not is_different.any():
+        if n_first != n_second:
+            shorter, longer = (first, second) if n_first < n_second else (second, first)
+            sentence = (
+                f"{shorter.name} has the first {min(n_first, n_second)} of the {max(n_first, n_second)} dimensions "
+                f"of {longer.name}"
+            )
+            return Cause("dimensions", sentence)
+        words = _length_words(agreement)
+        return Cause("length", f"{second.name} is {first.name} {words}")
+    if n_first != n_second:
+        return None
+    moved = _moved_rows(first.vectors, second.vectors, is_different)
+    if moved:
+        return Cause("rows", f"{second.name} has the vectors of {first.name} {moved}")
+    return None
+
+
+def _length_words(agreement: Agreement) -> str:
+    """Say how the lengths of the second vectors differ from the first ones', whose directions they have."""
+    is_longer_than_zero = agreement.first_lengths > 0
+    ratios = agreement.second_lengths[is_longer_than_zero]
+    ratios = ratios / agreement.first_lengths[is_longer_than_zero]
+    if np.ptp(ratios) <= SAME_LENGTH * ratios.mean():
+        return f"times {ratios.mean():.4g}"
+    if _are_one(agreement.second_lengths):
+        return "scaled to length 1"
+    if _are_one(agreement.first_lengths):
+        return "without scaling to length 1"
+    return "with vectors of other lengths"
+
+
+def _changed_numbers(original: Array, changed: Array, is_different: NDArray[np.bool_]) -> str:
+    """Say how numbers were changed if each dimension was shifted and scaled, or rounded; else return ""."""
+    if original.shape != changed.shape or is_different.sum() < FEWEST_TEXTS_OF_A_FIT:
+        return ""
+    original = original[is_different].astype(np.float64)
+    changed = changed[is_different].astype(np.float64)
+    values = np.unique(changed)
+    if len(values) == 2:
+        has_same_side = (original > 0) == (changed == values[1])
+        return "its signs alone" if has_same_side.mean() > REPRODUCED else ""
+    is_rounded = bool((values == np.round(values)).all())
+    # The least squares fit of each dimension.
+    deviations = original - original.mean(axis=0)
+    deviations_of_changed = changed - changed.mean(axis=0)
+    # A dimension that is the same for all texts has only rounding errors, which a scale of its own would enlarge.
+    variances = (deviations**2).sum(axis=0)
+    is_varying = variances > 1e-9 * variances.mean()
+    deviations = deviations[:, is_varying]
+    deviations_of_changed = deviations_of_changed[:, is_varying]
+    variances = variances[is_varying]
+    slopes = (deviations * deviations_of_changed).sum(axis=0) / variances
+    # The means are left out: they would make the cosines of all vectors large.
+    cosines = cosines_of(slopes * deviations, deviations_of_changed)
+    if (cosines > (ROUNDED_FIT if is_rounded else EXACT_FIT)).mean() < SHARE_REPRODUCED:
+        return ""
+    if is_rounded:
+        return f"its numbers rounded to integers from {values[0]:g} to {values[-1]:g}, each dimension on its own scale"
+    return "each dimension shifted or scaled"
+
+
+def _are_one(lengths: Numbers) -> bool:
+    """Return whether all vectors but zero vectors have length 1."""
+    others = lengths[lengths > 0]
+    return len(others) > 0 and bool((np.abs(others - 1) <= SAME_LENGTH).all())
+
+
+def _moved_rows(first: Array, second: Array, is_different: NDArray[np.bool_]) -> str:
+    """Say in which rows the second vectors stand if they are the first ones in another order; else return ""."""
+    rows = np.flatnonzero(is_different)[:MOST_MOVED_ROWS]
+    steps: Counter[int] = Counter()
+    for row in rows:
+        cosines = cosines_of(first, np.broadcast_to(second[row], first.shape))
+        nearest = int(np.argmax(cosines))
+        if nearest != row and cosines[nearest] > REPRODUCED:
+            steps[int(row) - nearest] += 1
+    n_moved = steps.total()
+    if n_moved < SHARE_REPRODUCED * len(rows) or n_moved < 2:
+        return ""
+    step, n_with_step = steps.most_common(1)[0]
+    if n_with_step < SHARE_REPRODUCED * n_moved:
+        return "in another order of rows"
+    noun = "row" if abs(step) == 1 else "rows"
+    return f"{abs(step)} {noun} {'later' if step > 0 else 'earlier'}"
+
+
+def _other_reading(
+    texts: Sequence[str],
+    reader: ModelReader,
+    model: Side,
+    other: Side,
+    is_different: NDArray[np.bool_],
+) -> Cause | None:
+    """Return the reading of a model that gives the other vectors, if there is one."""
+    if model.vectors.shape[1] != other.vectors.shape[1]:
+        return None
+    lengths = np.array(reader.lengths(texts))
+    window = _window(texts, reader, model, other, is_different, lengths, reader.own, model.vectors)
+    if window is not None:
+        return window
+    sample = _sample(lengths, is_different)
+    reading = _matching_reading([texts[row] for row in sample], reader, model, other, sample)
+    if reading is None:
+        return None
+    # The reading was found with short texts: long ones may be cut elsewhere.
+    vectors = reader.vectors(texts, [reading])[0]
+    still_different = cosines_of(vectors, other.vectors) <= REPRODUCED
+    details: list[str] = []
+    if still_different.any():
+        cut = _window(texts, reader, model, other, still_different, lengths, reading, vectors)
+        if cut is not None:
+            return cut
+        details.append(
+            f"{still_different.sum():,} of {len(texts):,} texts have other vectors even so"
+        )
+    lengths_words = _scaling_words(model, other, reader)
+    words = ", ".join([*reading.words, *lengths_words])
+    return Cause("reading", f"{other.name} is {model.name} read {words}", tuple(details))
+
+
+def _scaling_words(model: Side, other: Side, reader: ModelReader) -> list[str]:
+    """Say whether the other vectors are scaled to length 1 if those of the model are not, or the other way round."""
+    other_lengths = np.linalg.norm(other.vectors.astype(np.float64), axis=1)
+    is_scaled = _are_one(other_lengths)
+    if is_scaled and not reader.own.pooling.normalize:
+        return ["scaled to length 1"]
+    if not is_scaled and reader.own.pooling.normalize:
+        return ["without scaling to length 1"]
+    return []
+
+
+def _sample(lengths: NDArray[np.int_], is_different: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return rows of short texts of several lengths, most of them texts that differ."""
+    order = np.argsort(lengths, kind="stable")
+    short = order[: max(SAMPLE, len(order) // 2)]
+    differing = short[is_different[short]]
+    same = short[~is_different[short]]
+    if len(differing) == 0:
+        differing = order[is_different[order]]
+    chosen = [_spread(differing, SAMPLE), _spread(same, SAMPLE // 3)]
+    return np.concatenate(chosen)
+
+
+def _spread(rows: NDArray[np.intp], n: int) -> NDArray[np.intp]:
+    """Return n of some rows at equal distances."""
+    if len(rows) <= n:
+        return rows
+    positions = np.linspace(0, len(rows) - 1, n).astype(np.intp)
+    chosen: NDArray[np.intp] = rows[positions]
+    return chosen
+
+
+def _matching_reading(
+    texts: Sequence[str],
+    reader: ModelReader,
+    model: Side,
+    other: Side,
+    rows: NDArray[np.intp],
+) -> Reading | None:
+    """Return the reading with the fewest changes that gives the other vectors of some texts."""
+    targets = other.vectors[rows]
+    own_error = np.median(1 - cosines_of(model.vectors[rows], targets))
+    for prompt_and_edit in (False, True):
+        matches: list[tuple[int, float, Reading]] = []
+        for group in reader.other_readings(prompt_and_edit):
+            for reading, vectors in try_readings(reader, texts, group):
+                cosines = cosines_of(vectors, targets)
+                if _reproduces(cosines, own_error):
+                    matches.append((len(reading.words), float(np.median(1 - cosines)), reading))
+        if matches:
+            # Of equally simple readings, the one that is nearest.
+            n_changes_and_error = min(match[:2] for match in matches)
+            return next(match[2] for match in matches if match[:2] == n_changes_and_error)
+    return None
+
+
+def _reproduces(cosines: Numbers, own_error: float) -> bool:
+    """Return whether vectors are the other ones, and much more so than the model's own."""
+    share = (cosines > REPRODUCED).mean()
+    error = np.median(1 - cosines)
+    return bool(share >= SHARE_REPRODUCED and error * FEWER_ERRORS <= own_error)
+
+
+def _window(
+    texts: Sequence[str],
+    reader: ModelReader,
+    model: Side,
+    other: Side,
+    is_different: NDArray[np.bool_],
+    lengths: NDArray[np.int_],
+    reading: Reading,
+    vectors: Array,
+) -> Cause | None:
+    """Return the window under which a reading gives the other vectors, if only long texts differ.
+
+    Args:
+        texts: all texts.
+        reader: reads them with the model.
+        model: the encoder of the model.
+        other: the other encoder.
+        is_different: which texts have other vectors by the reading.
+        lengths: numbers of tokens of the texts.
+        reading: a reading that gives the other vectors of short texts.
+        vectors: the vectors of this reading.
+    """
+    if is_different.all() or not is_different.any():
+        return None
+    shortest_differing = int(lengths[is_different].min())
+    # A text that is a little longer than a window hardly changes.
+    n_long_and_same = int((lengths[~is_different] > shortest_differing).sum())
+    if n_long_and_same > 0.1 * is_different.sum():
+        return None
+    rows = _spread(np.flatnonzero(is_different), SAMPLE)
+    long_texts = [texts[row] for row in rows]
+    targets = other.vectors[rows]
+    own_error = np.median(1 - cosines_of(vectors[rows], targets))
+    longest_same = int(lengths[~is_different].max())
+    # Besides usual windows, all that lie between the texts that are the same and those that are not. A text that is
+    # cut by a few tokens may be among the same.
+    shortest = max(3, min(longest_same, shortest_differing) - 8)
+    between = range(shortest, shortest_differing + 1)
+    windows = reader.windows()
+    if len(between) <= 32:
+        windows = sorted({*windows, *between} - {reader.window})
+    matches = []
+    for size in windows:
+        candidate = reader.with_window(reading, size)
+        for found, array in try_readings(reader, long_texts, [candidate]):
+            cosines = cosines_of(array, targets)
+            if _reproduces(cosines, own_error):
+                matches.append((float(np.median(1 - cosines)), found))
+    if not matches:
+        return None
+    best = min(matches, key=lambda match: match[0])[1]
+    return Cause("window", f"{other.name} is {model.name} read {', '.join(best.words)}")
+
+
+def _unknown(
+    texts: Sequence[str], first: Side, second: Side, is_different: NDArray[np.bool_]
+) -> Cause:
+    """Describe what texts that differ have in common."""
+    details = []
+    if is_different.all():
+        details.append("all texts differ")
+    else:
+        traits = shared_traits(texts, is_different.tolist())
+        details += traits or ["the texts that differ share nothing that was looked at"]
+    rows = np.flatnonzero(is_different)[:ALONE]
+    for side, other in ((second, first), (first, second)):
+        if side.encode_alone is None:
+            continue
+        alone = np.array([side.encode_alone(texts[row]) for row in rows])
+        if (cosines_of(alone, side.vectors[rows]) <= REPRODUCED).any():
+            words = f"the vectors of {side.name} depend on the texts beside one in a batch"
+            is_cause = side.vectors.shape == other.vectors.shape and bool(
+                (cosines_of(alone, other.vectors[rows]) > REPRODUCED).all()
+            )
+            if is_cause:
+                words += f"; alone, they are those of {other.name}"
+            details.append(words)
+    return Cause("unknown", "what the difference comes from is unknown", tuple(details))
