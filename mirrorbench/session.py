@@ -270,7 +270,7 @@ class Session:
     def evaluate(
         self,
         encoders: Sequence[str | EncoderSpec | NamedEncoder],
-        data: Sequence[str],
+        data: str | Sequence[str],
         *,
         margin: float | None = None,
     ) -> Leaderboard:
@@ -278,7 +278,7 @@ class Session:
 
         Args:
             encoders: specs, or encoders as objects; a bare backbone stands for its untuned row.
-            data: paths of files or folders of own data, with options behind a colon.
+            data: path of a file or folder of own data, with options behind a colon, or several.
             margin: also test whether encoders are equal within this margin, between 0 and 1.
 
         Returns:
@@ -289,7 +289,8 @@ class Session:
         from mirrorbench.reports.statistics.equality import requested_equality
 
         equality = requested_equality(margin)
-        own_data = Data.read(data, self.plugins, self.folders.data)
+        names = [data] if isinstance(data, str) else data
+        own_data = Data.read(names, self.plugins, self.folders.data)
         rows = specs_by_name(encoders, self.plugins, self.folders)
         plan = evaluation_plan(
             rows,

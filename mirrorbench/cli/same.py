@@ -144,7 +144,7 @@ def print_certificate(certificate: Certificate) -> None:
     """Print the verdict, how far the vectors agree, what a difference comes from, and the verdicts on data."""
     from mirrorbench.agreement.certificate import COSINES, WORST
 
-    say(f"A: {certificate.first}\nB: {certificate.second}\n")
+    say(f"A: {certificate.first}\nB: {certificate.second}\nTexts: {certificate.source}\n")
     say(_verdict_sentence(certificate))
     if certificate.cause is not None:
         say(_sentence(certificate.cause.sentence))
@@ -155,9 +155,8 @@ def print_certificate(certificate: Certificate) -> None:
     say()
 
     agreement = certificate.agreement
-    head = [f"texts ({certificate.source})", *[f"cosine above {value:g}" for value in COSINES]]
+    head = ["texts", *[f"cosine above {value:g}" for value in COSINES], "least cosine"]
     shares = [f"{agreement.share_above(value):.1%}" for value in COSINES]
-    head.append("least cosine")
     row = [f"{len(certificate.texts):,}", *shares, f"{agreement.cosines.min():.5f}"]
     if agreement.neighbours is not None:
         head.append("same ten neighbours")
@@ -173,24 +172,31 @@ def print_certificate(certificate: Certificate) -> None:
     ):
         rows.append([name, str(dimensions), f"{lengths.min():.4g}", f"{lengths.max():.4g}"])
     print_numbers(["", "dimensions", "shortest vector", "longest vector"], rows)
-    if certificate.has_same_vectors:
-        return
-    say(f"\nThe {min(WORST, len(certificate.texts))} texts that differ most:\n")
-    rows = []
+    different_rows = []
     for index in agreement.worst(WORST):
-        text = certificate.texts[index]
-        excerpt = "" if without_texts() else shown(text, 50)
-        rows.append([excerpt, f"{len(text):,}", f"{agreement.cosines[index]:.5f}"])
-    print_numbers(["text", "characters", "cosine"], rows)
+        if agreement.cosines[index] <= certificate.cosine:
+            text = certificate.texts[index]
+            excerpt = "" if without_texts() else shown(text, 50)
+            cosine = f"{agreement.cosines[index]:.5f}"
+            different_rows.append([excerpt, f"{len(text):,}", cosine])
+    if different_rows:
+        say("\nThe texts that differ most:\n")
+        print_numbers(["text", "characters", "cosine"], different_rows)
 
 
 def _verdict_sentence(certificate: Certificate) -> str:
-    """Say the verdict in a sentence."""
+    """Say the verdict, and what it is about, in two sentences."""
+    agreement = certificate.agreement
     n = len(certificate.texts)
+    n_same = round(agreement.share_above(certificate.cosine) * n)
+    first_dimensions, second_dimensions = agreement.dimensions
     if certificate.has_same_vectors:
         words = f"B's vectors are A's on all {n:,} texts."
+    elif first_dimensions != second_dimensions:
+        words = f"B's vectors have {second_dimensions} dimensions, and A's {first_dimensions}."
+    elif n_same == n:
+        words = f"B's vectors have the directions of A's on all {n:,} texts, but other lengths."
     else:
-        n_same = round(certificate.agreement.share_above(certificate.cosine) * n)
         words = f"B's vectors are not A's: {n_same:,} of {n:,} texts have a cosine above {certificate.cosine:g}."
     return f"{certificate.verdict.capitalize()}. {words}"
 
