@@ -9,6 +9,7 @@ from mirrorbench.core.encoder_protocol import Array, Encoder, TextInput
 from mirrorbench.core.errors import unknown_name
 from mirrorbench.core.plugins import Plugins
 from mirrorbench.core.specs import LEVELS, EncoderSpec
+from mirrorbench.core.truncation import truncation_of
 from mirrorbench.data.corpora import GeneratedCorpus
 from mirrorbench.models.pooling import Pooling
 from mirrorbench.models.transformations import TransformedEncoder, transform
@@ -113,8 +114,13 @@ def encode_cached(
         transformations = loader.embedder.fitted_posts(encoder, model, pooling, precision, corpora)
         vectors = transform(vectors, inputs, transformations)
         encoder = TransformedEncoder(encoder, transformations)
-    for note in (*opening_notes(model, pooling), *getattr(encoder, "notes", ())):
+    for note in opening_notes(model, pooling):
+        reporter.note(note)
+    for note in getattr(encoder, "notes", ()):
         reporter.note(f"{planned.spec}: {note}")
+    truncation = truncation_of(encoder, inputs, pooling)
+    if truncation is not None and truncation.sentence:
+        reporter.note(f"{planned.spec}: {truncation.sentence}")
     return EncodedTexts(encoder, planned.spec, vectors)
 
 
