@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,10 +23,12 @@ REPRODUCED = 0.999
 """Least cosine at which a vector counts as reproduced; half precision keeps it."""
 SHARE_REPRODUCED = 0.9
 """Least share of texts whose vectors a cause reproduces."""
-FEWER_ERRORS = 10
+FEWER_ERRORS = 30
 """How many times smaller a cause makes the median of 1 - cosine, at least."""
 SAMPLE = 24
 """Number of texts with which readings are tried."""
+MOST_TEXTS = 400
+"""Number of texts with which a cause is verified."""
 EXACT_FIT = 0.99999
 """Least cosine of vectors, without their mean, that a shift and scale of each dimension reproduces."""
 ROUNDED_FIT = 0.99
@@ -91,22 +93,40 @@ def diagnose(texts: Sequence[str], first: Side, second: Side, cosine: float) -> 
     if cause is not None:
         return cause
     # The model of either encoder may be read so that it gives the vectors of the other.
-    sides_to_read = [(first, second), (second, first)]
+    rows = _rows_to_read(is_different)
+    texts_to_read = [texts[row] for row in rows]
+    first_part = _part(first, rows)
+    second_part = _part(second, rows)
+    sides_to_read = [(first_part, second_part), (second_part, first_part)]
     for model, other in sides_to_read:
         if model.reader is not None:
-            cause = _other_reading(texts, model.reader, model, other, is_different)
+            cause = _other_reading(texts_to_read, model.reader, model, other, is_different[rows])
             if cause is not None:
                 return cause
     for original, changed in sides_to_read:
-        words = _changed_numbers(original.vectors, changed.vectors, is_different)
+        words = _changed_numbers(original.vectors, changed.vectors, is_different[rows])
         if words:
             return Cause("numbers", f"{changed.name} is {original.name} with {words}")
     for model, other in sides_to_read:
         if model.reader is not None:
-            words = noise_words(model.reader, texts, model.vectors, other.vectors)
+            words = noise_words(model.reader, texts_to_read, model.vectors, other.vectors)
             if words:
                 return Cause("noise", f"{other.name} is {model.name} with {words}")
     return _unknown(texts, first, second, is_different)
+
+
+def _rows_to_read(is_different: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """Return the rows of the texts with which causes are tried: all, or many that differ and as many that do not."""
+    if len(is_different) <= MOST_TEXTS:
+        return np.arange(len(is_different))
+    differing = _spread(np.flatnonzero(is_different), MOST_TEXTS // 2)
+    same = _spread(np.flatnonzero(~is_different), MOST_TEXTS // 2)
+    return np.sort(np.concatenate([differing, same]))
+
+
+def _part(side: Side, rows: NDArray[np.intp]) -> Side:
+    """Return an encoder with the vectors of some texts."""
+    return replace(side, vectors=side.vectors[rows])
 
 
 def _cause_in_vectors(
