@@ -25,6 +25,15 @@ print(get_docs_for_click(obj=group, ctx=context, name="mirrorbench"))
 """Runs in a separate process, because it replaces the commands with loaded ones."""
 SHARED_BY = 3
 """Number of commands that must share an option for it to be described once."""
+EXIT_CODES = (
+    "`0`: success; of `same`, equal.",
+    "`1`: a failure, such as a cell that could not be computed.",
+    "`2`: a wrong command, such as an unknown option, encoder or task.",
+    "`3`: of `same`, the data cannot say.",
+    "`4`: of `same`, different.",
+    "`130`: interrupted (Ctrl-C); the same command [resumes](faults.md).",
+)
+"""What the exit codes mean, one item for each."""
 KINDS = {"int": "N", "int range": "N", "path": "PATH", "list[Path]": "PATH", "str": "TEXT"}
 """Names of values, for options without their own."""
 
@@ -67,6 +76,10 @@ def page() -> str:
         "Shared options, which are described only here; each command lists the ones that it takes:",
         "",
         *(f"- {option}" for option in shared[""]),
+        "",
+        "Exit codes:",
+        "",
+        *(f"- {code}" for code in EXIT_CODES),
     ]
     for command in commands:
         lines += ["", *section(command, shared.get(command.name, []), common)]

@@ -39,7 +39,7 @@ def unknown(command: str, plugins: Plugins) -> list[str]:
     """Methods, tasks and grids that a command names and that nobody knows; raises where it cannot be read at all."""
     name, values = parsed(command)
     found = []
-    for key in ("encoder", "encoders", "one", "other"):
+    for key in ("encoder", "encoders", "one", "other", "first", "second"):
         given = values.get(key)
         for text in filter(None, [given] if isinstance(given, str) else given or []):
             spec = parse_spec(str(text))

@@ -49,7 +49,7 @@ ABSENT = (
     Absent(r"--device cuda|roberta.mirror -t sts --seeds 3 --workers 2", "GPUs"),
     Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
     Absent(
-        r"evaluate (\./faq\.csv|(\./)?cranfield)",
+        r"evaluate (\./faq\.csv|(\./)?cranfield)|same .* --data \./faq\.csv",
         "own data; the evaluate plugin's tests have such files",
     ),
     Absent(
@@ -76,6 +76,7 @@ BEFORE = {
         "mirrorbench run -e bert+base:pooling=cls -t simlex -o more-results",
     ),
     "docs/commands.md: mirrorbench compare": ("mirrorbench run -e tiny -t stsb",),
+    "docs/commands.md: mirrorbench same": ("mirrorbench encode texts.txt -e minilm -o served.npy",),
     "docs/commands.md: mirrorbench analyze frequency": (
         "mirrorbench run -e bert+mirror:corpus=words-en-10-20k,corpus_size=50 -t multisimlex-en",
     ),
@@ -89,6 +90,14 @@ FIRST = {
     "docs/measured.md": "mirrorbench run",
 }
 """Commands that print the first table of their page."""
+EXCERPTS = "docs/same.md"
+"""Page whose blocks of text are excerpts of what its commands print."""
+EXIT_CODES = {
+    "mirrorbench same tiny vectors:path=served.npy --texts my_texts.txt": 4,
+    "mirrorbench same tiny tiny:type=binary"
+    " --data ./words.tsv:sentence1=word1,sentence2=word2 --margin .02": 3,
+}
+"""Exit codes of commands whose verdict is another one than success."""
 QUIET = re.compile(r"--output|-o ")
 """Commands that may leave a file and print nothing."""
 
@@ -152,9 +161,10 @@ def run(
 
 
 @pytest.mark.real
-@pytest.mark.parametrize("scene", few(SCENES, "README.md", suite=slow))
+@pytest.mark.parametrize("scene", few(SCENES, "README.md", EXCERPTS, suite=slow))
 def test_documented_commands_run_without_errors(scene: str, run: Shell) -> None:
     wrong = []
+    outputs = []
     for command in (*BEFORE.get(scene, ()), *SCENES[scene]):
         absent = next((one for one in ABSENT if re.search(one.pattern, command)), None)
         if absent and not absent.dry:
@@ -162,13 +172,15 @@ def test_documented_commands_run_without_errors(scene: str, run: Shell) -> None:
             continue
         drawn = scene == "README.md" and command == FIRST[scene]
         with pytest.MonkeyPatch.context() as patch:
-            if drawn:
+            if drawn or scene == EXCERPTS:
                 wide = Console(width=100, force_terminal=True, color_system=None)
                 patch.setattr("mirrorbench.cli.display.console", wide)
             said = run(f"{command} --dry-run" if absent else command)
+        outputs.append(said.out)
         impossible = "--dry-run" in said.command and " 0 cannot run" not in said.out
         silent = not (said.out or QUIET.search(command))
-        if said.code or "Traceback" in said.err or impossible or silent:
+        failed = said.code != EXIT_CODES.get(command, 0)
+        if failed or "Traceback" in said.err or impossible or silent:
             wrong.append(
                 f"{command}\nexit code {said.code}\n{said.out[-2000:]}\n{said.err[-2000:]}"
             )
@@ -178,6 +190,8 @@ def test_documented_commands_run_without_errors(scene: str, run: Shell) -> None:
         elif page:
             check_table(said.out, page)
     assert not wrong, "\n\n".join(wrong)
+    if scene == EXCERPTS:
+        check_excerpts(outputs, (ROOT / scene).read_text(encoding="utf-8"))
 
 
 def check_first_screen(printed: str, page: str) -> None:
@@ -200,6 +214,24 @@ def check_first_screen(printed: str, page: str) -> None:
         found, wanted = ([float(one) for one in re.findall(number, text)] for text in (line, shown))
         assert found == pytest.approx(wanted, abs=0.01), line
     assert len(ours) <= 17
+
+
+def check_excerpts(outputs: list[str], page: str) -> None:
+    """Each block of text on a page is a part of an output, but for line breaks and last digits."""
+    number = r"[-+]?(?:\d[\d,]*)?\.?\d+"
+    blocks = re.findall(r"```text\n(.*?)```", page, re.S)
+    assert len(blocks) >= 2
+    for block in blocks:
+        shown = " ".join(block.split())
+        pattern = f"({number})".join(map(re.escape, re.split(number, shown)))
+        printed = " ".join("\n".join(outputs).split())
+        found = re.search(pattern, printed)
+        assert found, f"not printed:\n{block}\n{printed}"
+        ours, theirs = (
+            [float(text.replace(",", "")) for text in texts]
+            for texts in (found.groups(), re.findall(number, shown))
+        )
+        assert ours == pytest.approx(theirs, rel=0.01, abs=0.01), block
 
 
 def check_table(printed: str, page: str) -> None:

@@ -30,6 +30,7 @@ from helpers import small_data_sets
 from helpers.documentation_pages import ROOT, parsed
 from mirrorbench.cli import COMMANDS, commands_of_plugins, main
 from mirrorbench.data import card_files
+from mirrorbench.data.cards import EMBEDDED_DATA
 from mirrorbench.models import backbones
 from mirrorbench.runs import registry as plugin_manager
 
@@ -130,7 +131,7 @@ class Machine:
         """A working directory with what the pages speak of: texts, a grid, models and vectors, parts of a checkout."""
         folder.mkdir(parents=True)
         texts = "".join(f"{text}\n" for text in small_data_sets.SENTENCES)
-        for name in ("my_texts.txt", "wikipedia.txt"):
+        for name in ("my_texts.txt", "texts.txt", "wikipedia.txt"):
             (folder / name).write_text(texts)
         (folder / "corpus.txt.gz").write_bytes(gzip.compress(texts.encode(), mtime=0))
         rows = [
@@ -140,6 +141,8 @@ class Machine:
         (folder / "pairs.jsonl.gz").write_bytes(gzip.compress("".join(rows).encode(), mtime=0))
         topics = [f"{text},{text.split()[1]}\n" for text in small_data_sets.SENTENCES]
         (folder / "topics.csv").write_text("text,label\n" + "".join(topics))
+        multisimlex = EMBEDDED_DATA / "multisimlex" / "english.tsv"
+        shutil.copy(multisimlex, folder / "words.tsv")  # as a page has it copied
         (folder / "grid.yaml").write_text(grid)
         (folder / "my-model").symlink_to(self.model("bert"))
         pieces = len(
