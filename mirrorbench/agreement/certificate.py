@@ -69,6 +69,7 @@ class Certificate:
         texts: the distinct texts.
         agreement: how far the vectors of the texts agree.
         cosine: a text whose vectors have a larger cosine has the same vector.
+        margin: scores that differ by less are equal.
         cause: what a difference of the vectors comes from; ``None`` if they are the same.
         tasks: the verdicts on labelled data; empty without data.
         failures: what could not be scored.
@@ -80,6 +81,7 @@ class Certificate:
     texts: Sequence[str]
     agreement: Agreement
     cosine: float
+    margin: float
     cause: Cause | None
     tasks: tuple[TaskAgreement, ...] = ()
     failures: tuple[Failure, ...] = ()
@@ -254,7 +256,9 @@ def certify(
     if not agreement.are_same(cosine):
         reporter.stage("diagnosing", f"{first} and {second}")
         cause = diagnose(texts, _side("A", encoded[0]), _side("B", encoded[1]), cosine)
-    certificate = Certificate(str(first), str(second), source, texts, agreement, cosine, cause)
+    certificate = Certificate(
+        str(first), str(second), source, texts, agreement, cosine, margin, cause
+    )
     if not data:
         return certificate
 

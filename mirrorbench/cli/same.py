@@ -186,6 +186,9 @@ def print_certificate(certificate: Certificate) -> None:
 
 def _verdict_sentence(certificate: Certificate) -> str:
     """Say the verdict, and what it is about, in two sentences."""
+    from mirrorbench.agreement.certificate import CANNOT_SAY, DIFFERENT, EQUAL
+    from mirrorbench.reports.renderers.verdicts import margin_words
+
     agreement = certificate.agreement
     n = len(certificate.texts)
     n_same = round(agreement.share_above(certificate.cosine) * n)
@@ -198,7 +201,15 @@ def _verdict_sentence(certificate: Certificate) -> str:
         words = f"B's vectors have the directions of A's on all {n:,} texts, but other lengths."
     else:
         words = f"B's vectors are not A's: {n_same:,} of {n:,} texts have a cosine above {certificate.cosine:g}."
-    return f"{certificate.verdict.capitalize()}. {words}"
+    if certificate.has_same_vectors or not certificate.tasks:
+        return f"{certificate.verdict.capitalize()}. {words}"
+    within = margin_words(certificate.margin)
+    verdicts = {
+        EQUAL: f"Equal scores within {within}.",
+        DIFFERENT: "Different scores.",
+        CANNOT_SAY: f"The data cannot say whether scores are equal within {within}.",
+    }
+    return f"{verdicts[certificate.verdict]} {words}"
 
 
 def _sentence(words: str) -> str:

@@ -24,7 +24,9 @@ def certificate(is_same: bool, *verdicts: str) -> Certificate:
     other = vectors if is_same else -vectors
     tasks = tuple(TaskAgreement("faq", "accuracy", verdict, "", 0.0) for verdict in verdicts)
     texts = [f"text {number}" for number in range(15)]
-    return Certificate("a", "b", "x", texts, Agreement.of(vectors, other), 0.9999, None, tasks)
+    return Certificate(
+        "a", "b", "x", texts, Agreement.of(vectors, other), 0.9999, 0.01, None, tasks
+    )
 
 
 @pytest.mark.parametrize(
