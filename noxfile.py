@@ -62,7 +62,7 @@ def types(session: nox.Session) -> None:
 def docs(session: nox.Session) -> None:
     """Check that the generated reference follows the code (``nox -s docs -- --write`` renews it)."""
     session.install(*CONSTRAINTS, "-e", ".")
-    session.run("python", "docs/generate.py", *session.posargs)
+    session.run("python", "docs/_build_scripts/generate.py", *session.posargs)
 
 
 @nox.session

@@ -23,7 +23,7 @@ RANDOM = "tiny+mirror:corpus=random-strings,corpus_size=1000"
 
 @pytest.fixture
 def measure(monkeypatch: pytest.MonkeyPatch) -> Any:
-    monkeypatch.syspath_prepend(str(DOCS))
+    monkeypatch.syspath_prepend(str(DOCS / "_build_scripts"))
     import measure
 
     return measure
@@ -35,7 +35,7 @@ def write(measure: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     folder = tmp_path / "docs" / "measurements"
     folder.mkdir(parents=True)
     for module, name, value in [
-        (measure, "HERE", folder.parent),
+        (measure, "DOCS", folder.parent),
         (measure, "WORK", tmp_path / "work"),
         (measure, "write_names", lambda: None),
         (measure.measured_page, "FOLDER", folder),
@@ -118,7 +118,7 @@ def test_old_scores_mark_table_row_or_header(measure: Any) -> None:
 def test_kept_score_precedes_older_leaderboard_score(write: Any, measure: Any) -> None:
     kept = {"value": 0.25, "from": ["abc"]}
     measure.measured_page.keep_values({"mean tiny+mirror quick-sts": kept})
-    rendered = measure.HERE.parent / "leaderboards" / "rendered"
+    rendered = measure.DOCS.parent / "leaderboards" / "rendered"
     rendered.mkdir(parents=True)
     board = json.loads(
         (ROOT / "leaderboards" / "rendered" / "embedded.json").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ from mirrorbench.data.card_files import load_cards
 from mirrorbench.data.cards import Card
 from mirrorbench.runs.registry import plugins
 
-CARDS = Path(__file__).resolve().parents[1] / "tasks"
+CARDS = Path(__file__).resolve().parents[2] / "tasks"
 HEADS = {
     "bel": "Biomedical entity linking",
     "bli": "Bilingual lexicon induction",

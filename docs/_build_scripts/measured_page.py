@@ -1,7 +1,7 @@
 """Build the page ``measured.md`` from stored values.
 
 Its text is a template in ``docs/measurements`` that calls functions such as ``score("tiny+mirror", "sts")``. ``values.json``
-beside it holds the values; ``docs/measure.py`` updates them. A value without a stored result comes from an earlier
+beside it holds the values; ``measure.py`` updates them. A value without a stored result comes from an earlier
 measurement and is marked; in a table, the row or the whole table is marked.
 """
 
@@ -20,14 +20,14 @@ from mirrorbench.core.identity import COMPUTATION
 from mirrorbench.reports import renderers
 from mirrorbench.reports.renderers.numbers import p_words
 
-FOLDER = Path(__file__).resolve().parent / "measurements"
+FOLDER = Path(__file__).resolve().parents[1] / "measurements"
 KEPT = FOLDER / "values.json"
 PAGE = "measured.md"
 OLDER = "†"
 CLEAR = 0.005
 """Smallest difference by which a score counts as better than another in the verdicts."""
 KINDS = ("score", "mean", "deviation", "analysis")
-"""Kinds of values that are a single number; ``docs/measure.py`` has a function of each name."""
+"""Kinds of values that are a single number; ``measure.py`` has a function of each name."""
 TESTED = ("compared", "unseen")
 """Kinds of values that are a difference with its interval and p-value."""
 Value = dict[str, Any]

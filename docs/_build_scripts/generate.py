@@ -1,7 +1,7 @@
 """Write the reference pages from the code and its measured values; without ``--write`` only check that they agree.
 
-python docs/generate.py            # exit code 1 if a page differs from the code
-python docs/generate.py --write    # update the pages
+python docs/_build_scripts/generate.py            # exit code 1 if a page differs from the code
+python docs/_build_scripts/generate.py --write    # update the pages
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ import own_data_files_page
 import plugin_page
 import task_pages
 
-HERE = Path(__file__).resolve().parent
-SHORT_NAMES, END = "<!-- short names: docs/generate.py -->", "<!-- end of short names -->"
+DOCS = Path(__file__).resolve().parents[1]
+SHORT_NAMES = "<!-- short names: docs/_build_scripts/generate.py -->"
+END = "<!-- end of short names -->"
 
 
 def backbone_list() -> str:
     """Return the page of backbones with its table of short names updated."""
     from mirrorbench.models.backbones import BACKBONES, EMBEDDED
 
-    before, _, rest = (HERE / "backbones.md").read_text(encoding="utf-8").partition(SHORT_NAMES)
+    before, _, rest = (DOCS / "backbones.md").read_text(encoding="utf-8").partition(SHORT_NAMES)
     lines = [SHORT_NAMES, "", "| short name | model | size | pooling |", "|---|---|---|---|"]
     for known in BACKBONES.values():
         url = f"https://huggingface.co/{known.hub_id}"
@@ -80,14 +81,16 @@ def main() -> int:
     """Write or check every page."""
     stale = []
     for name, text in pages():
-        path = HERE / name
+        path = DOCS / name
         if "--write" in sys.argv[1:]:
             path.parent.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
     if stale:
-        sys.stderr.write(f"out of date: {', '.join(stale)}; run: python docs/generate.py --write\n")
+        sys.stderr.write(
+            f"out of date: {', '.join(stale)}; run: python docs/_build_scripts/generate.py --write\n"
+        )
     return 1 if stale else 0
 
 

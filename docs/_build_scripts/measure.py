@@ -1,7 +1,7 @@
 """Measures what ``measured.md`` says, keeps the values, and writes the page from them.
 
-    python docs/measure.py             # run what is not stored yet, then keep the values and write the page
-    python docs/measure.py --no-run    # from what is stored
+    python docs/_build_scripts/measure.py             # run what is missing, then keep the values and write the page
+    python docs/_build_scripts/measure.py --no-run    # from what is stored
 
 The commands stand in ``docs/measurements/commands.txt``. They run in ``build/measured``, where results, tuned models
 and analyses stay, so that a second call computes nothing again; the data must be there (``mirrorbench data import`` or
@@ -31,8 +31,8 @@ from mirrorbench.reports.table import read_table
 from mirrorbench.runs.registry import expand_tasks
 from mirrorbench.storage.results import read_results
 
-HERE = Path(__file__).resolve().parent
-WORK = HERE.parent / "build" / "measured"
+DOCS = Path(__file__).resolve().parents[1]
+WORK = DOCS.parent / "build" / "measured"
 
 
 def run_all() -> None:
@@ -40,7 +40,7 @@ def run_all() -> None:
     WORK.mkdir(parents=True, exist_ok=True)
     write_names()
     for command in (
-        (HERE / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines()
+        (DOCS / "measurements" / "commands.txt").read_text(encoding="utf-8").splitlines()
     ):
         arguments = shlex.split(command, comments=True)
         if not arguments or (
@@ -105,7 +105,7 @@ class Stored:
                 result.main_score,
                 result.environment["git"][:9],
             )
-        for path in sorted((HERE.parent / "leaderboards" / "rendered").glob("*.json")):
+        for path in sorted((DOCS.parent / "leaderboards" / "rendered").glob("*.json")):
             table = read_table(path)
             earlier = any(text.startswith("Of computation ") for text in table.warnings)
             source = "" if earlier else f"leaderboards/rendered/{path.name}"
@@ -221,7 +221,7 @@ def main() -> None:
     if "--no-run" not in sys.argv:
         run_all()
     stored = Stored()
-    (HERE / measured_page.PAGE).write_text(measured_page.render(stored), encoding="utf-8")
+    (DOCS / measured_page.PAGE).write_text(measured_page.render(stored), encoding="utf-8")
     keep_values(stored.values)
     for key in (key for key, value in sorted(stored.values.items()) if not value["from"]):
         sys.stderr.write(f"of an earlier measurement: {key}\n")

@@ -10,8 +10,9 @@ from pathlib import Path
 import mirrorbench.plugin
 from mirrorbench.core.hooks import HookSpecs
 
-PAGE = Path(__file__).resolve().with_name("plugins.md")
-BEGIN, END = "<!-- made from the code by docs/generate.py -->", "<!-- end of what is made -->"
+PAGE = Path(__file__).resolve().parents[1] / "plugins.md"
+BEGIN = "<!-- made from the code by docs/_build_scripts/generate.py -->"
+END = "<!-- end of what is made -->"
 
 
 def page() -> str:
