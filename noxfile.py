@@ -22,7 +22,7 @@ def tests(session: nox.Session) -> None:
 @nox.session
 def full(session: nox.Session) -> None:
     """Test every family, folder of modules, command of the pages and combination; arguments go to pytest."""
-    session.install(*CONSTRAINTS, "-e", ".[test]")
+    session.install(*CONSTRAINTS, "-e", ".[test,site]")
     session.run("pytest", "-n", "2", "-m", "full", *session.posargs)
 
 
@@ -60,9 +60,14 @@ def types(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """Check that the generated reference follows the code (``nox -s docs -- --write`` renews it)."""
-    session.install(*CONSTRAINTS, "-e", ".")
+    """Check the generated pages (``nox -s docs -- --write`` renews them), build the site in build/site, check links."""
+    session.install(*CONSTRAINTS, "-e", ".[site]")
     session.run("python", "docs/_build_scripts/generate.py", *session.posargs)
+    shutil.rmtree("build/site", ignore_errors=True)  # pages that are gone
+    strict = ("--fail-on-warning", "--keep-going", "--fresh-env")
+    folders = ("--conf-dir", "docs", "--doctree-dir", "build/doctrees", ".", "build/site")
+    session.run("sphinx-build", "--quiet", *strict, *folders)
+    session.run("python", "docs/_build_scripts/site_links.py", "build/site")
 
 
 @nox.session

@@ -29,6 +29,24 @@ ADDRESSES = {
 BUILD = (sys.executable, "-m", "build", "--no-isolation", "--outdir")
 
 
+def repository_address() -> str:
+    """Return the address of the repository that ``pyproject.toml`` names, or an example."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    return settings["tool"]["publish"]["repository"].rstrip("/") or UNSET
+
+
+def address(target: Path, repository: str, tag: str) -> str:
+    """Return the address at which the repository shows a file or folder of the checkout.
+
+    Args:
+        target: the file or folder.
+        repository: the address of the repository.
+        tag: the tag of the release.
+    """
+    view = "tree" if target.is_dir() else "blob"
+    return f"{repository}/{view}/{tag}/{target.relative_to(ROOT).as_posix()}"
+
+
 def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
     """Make links lead to the repository: ``[a](docs/b.md#c)`` to ``[a](REPOSITORY/blob/TAG/docs/b.md#c)``.
 
@@ -44,10 +62,7 @@ def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
         if "://" in match[1] or not (path or anchor):
             return match[0]
         target = (folder / (path or "README.md")).resolve()
-        view = "tree" if target.is_dir() else "blob"
-        return (
-            f"]({repository}/{view}/{tag}/{target.relative_to(ROOT)}{'#' * bool(anchor)}{anchor})"
-        )
+        return f"]({address(target, repository, tag)}{'#' * bool(anchor)}{anchor})"
 
     return re.sub(r"\]\(([^)\s]+)\)", absolute, text)
 
@@ -81,7 +96,7 @@ def build(output: Path) -> None:
         output: where the files go.
     """
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
-    repository = settings["tool"]["publish"]["repository"].rstrip("/") or UNSET
+    repository = repository_address()
     tag = f"v{settings['project']['version']}"
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([*BUILD, scratch, "--sdist", ROOT], check=True, stdout=subprocess.DEVNULL)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from helpers.documentation_pages import PAGES, ROOT, own_commands, sections
+from helpers.documentation_pages import PAGES, ROOT, files, own_commands, sections
 from helpers.page_reader import Machine, Shell, install
 from helpers.suite_marks import few, slow
 from rich.console import Console
@@ -148,6 +148,9 @@ def run(
     desk = tmp_path / "desk"
     shown = re.findall(r"```yaml\n(.*?)```", (ROOT / page).read_text(encoding="utf-8"), re.S)
     machine.desk(desk, *shown[:1] if page == "docs/cluster.md" else ())
+    if page == "docs/tutorial.md":
+        for name, text in files(ROOT / page).items():
+            (desk / name).write_text(text, encoding="utf-8")
     for name, value in machine.environment.items():
         monkeypatch.setenv(name, value)
     project = (ROOT / page).parent

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import api_page
 import command_page
 import measured_page
 import own_data_files_page
@@ -72,6 +73,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "plugins.md", plugin_page.page()
     yield "backbones.md", backbone_list()
     yield "computations.md", computations()
+    yield from api_page.pages().items()
     yield "own_data_files.md", own_data_files_page.page()
     yield measured_page.PAGE, measured_page.page()
     yield from task_pages.pages().items()

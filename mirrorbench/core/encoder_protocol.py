@@ -123,7 +123,7 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """A text that changes whenever the vectors of some text change: the key of cached vectors and of results."""
+        """The key of cached vectors and of results, a text that changes whenever the vectors of some text change."""
 
     def encode(self, inputs: Sequence[TextInput]) -> Array:
         """Return the vectors of n texts, or words in texts: shape (n, dimensions), in the order of ``inputs``."""

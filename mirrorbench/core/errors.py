@@ -110,7 +110,9 @@ class MirrorbenchError(Exception):
             same cause together.
 
     Attributes:
-        message, hint, lacks: the arguments; user names and passwords in addresses are removed from the texts.
+        message: the argument without user names and passwords in addresses.
+        hint: the argument, likewise.
+        lacks: the argument.
 
     Example:
         >>> from mirrorbench.plugin import MirrorbenchError, parse_spec

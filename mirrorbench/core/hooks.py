@@ -55,9 +55,9 @@ Register = Callable[..., None]
 mirrorbench makes the function and passes it to the hook, which calls it once for each thing to register. Most hooks
 have the form ``register(name, value, description="")``:
 
-    name: a text without spaces, commas and control characters, unique among the names of the hook.
-    value: what is registered; ``docs/plugins.md`` states its type for each hook.
-    description: one line for listings; by default empty.
+- ``name``: a text without spaces, commas and control characters, unique among the names of the hook.
+- ``value``: what is registered; ``docs/plugins.md`` states its type for each hook.
+- ``description``: one line for listings; by default empty.
 
 ``register_encoders``, ``register_augmentations``, ``register_renderers`` and ``register_executors`` have further
 keyword arguments, which ``docs/plugins.md`` lists. ``register_tasks`` and ``register_corpora`` have the form

@@ -223,7 +223,10 @@ class Plugins:
         renderers: objects with ``render``, a function ``(table, **options) -> str``, and ``endings``.
         papers: paths of folders.
         executors: objects with ``execute``, a function ``(job) -> Iterator[CellOutcome]``, and ``device``.
-        grids, analyses, tables, tools: functions, as they were registered.
+        grids: functions, as they were registered.
+        analyses: functions, likewise.
+        tables: functions, likewise.
+        tools: functions, likewise.
         files: absolute paths of the files that ``add_file`` loaded.
 
     Raises:

@@ -328,7 +328,7 @@ class TextEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """Identity of the vectors: of weights, pooling and precision."""
+        """Identity of the vectors, from weights, pooling and precision."""
         pooling = getattr(self.encoder, "pooling", None)
         if not isinstance(pooling, Pooling):
             return self.encoder.fingerprint

@@ -135,7 +135,7 @@ class Transformer:
 
     @property
     def padding(self) -> int:
-        """Token id at padding, which attention ignores: the tokenizer's, or 0 if that has no embedding."""
+        """Token id at padding, which attention ignores; the tokenizer's, or 0 if that has no embedding."""
         (padding,) = self.missing_embeddings.replace_missing([self.tokenizer.pad_token_id or 0])
         return padding
 
@@ -433,7 +433,7 @@ class Transformer:
 
     @property
     def first_position(self) -> int:
-        """Position of a text's first token: 0, but ``padding_idx + 1`` in RoBERTa's family."""
+        """Position of a text's first token; 0, but ``padding_idx + 1`` in RoBERTa's family."""
         return first_position(lambda key: getattr(self.model.config, key, None))
 
     def _check_length(self, max_length: int) -> None:

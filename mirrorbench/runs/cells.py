@@ -241,7 +241,7 @@ class Cell:
 
 
 CellGroup = tuple[Cell, ...]
-"""Cells that share their model: what a worker computes at a time, as a tuple. Never empty in ``Job.groups``.
+"""Cells that share their model, in a tuple; a worker computes one group at a time. Never empty in ``Job.groups``.
 
 A cell is one encoder on one task under one seed. mirrorbench makes cells; an executor passes a group to
 ``compute(job.context, cells)``, or to ``failed(cells, error)``, and has no need to look inside. Groups and cells can be

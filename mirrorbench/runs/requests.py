@@ -28,8 +28,8 @@ class Request:
         corpus: name or path of the texts for all tunings, or a ``GeneratedCorpus``; empty (the default) for the corpus
             of each task. A corpus in an encoder's spec comes first.
         protocol: ``paper`` (default) or ``released``.
-        precision, eval_precision: of the tuning and of the encoding: ``fp32``, ``bf16``, ``fp16``, or ``auto`` (the
-            default) for those of the session.
+        precision: precision of the tuning: ``fp32``, ``bf16``, ``fp16``, or ``auto`` (the default) for the session's.
+        eval_precision: precision of the encoding, likewise.
         baselines: whether a bare backbone gets further rows that need no labels: transformed or static vectors, other
             methods (default false).
         limit: number of items of each task that are scored, the first ones; 0 (default) for all.

@@ -101,7 +101,7 @@ class Workspace:
 
     @property
     def planned_device(self) -> str:
-        """The device that computes the cells, here or elsewhere: ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
+        """The device that computes the cells, here or elsewhere; ``cpu``, ``cuda``, ``cuda:N`` or ``mps``."""
         return self.compute.planned_device
 
     def context(self) -> WorkerContext:

@@ -79,7 +79,7 @@ class TokenizedPairs:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Numbers of tokens, shape (2, n): first and second views."""
+        """Numbers of tokens of the first and second views, shape (2, n)."""
         return self.ids.lengths.reshape(2, -1)
 
     def view(self, index: int) -> tuple[Ragged, Ragged | None]:
