@@ -73,6 +73,7 @@ html_additional_pages = {"index": "to_first_page.html"}
 templates_path = ["_templates"]
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(ROOT / "docs" / "_static" / "scorer.js")
 html_copy_source = False
 html_show_sphinx = False
 
@@ -102,6 +103,13 @@ def link_to_files(app: Sphinx, doctree: nodes.document) -> None:
         else:
             uri = address(target, repository_address(), f"v{version}")
         link.replace_self(nodes.reference("", "", *link.children, refuri=uri))
+
+
+def set_dashes(app: Sphinx, doctree: nodes.document) -> None:
+    """Write the dash after an argument's name as a dash; smartquotes would, but not leave options alone."""
+    for text in list(doctree.findall(nodes.Text)):
+        if text == " -- ":
+            text.parent.replace(text, nodes.Text(" – "))
 
 
 def _file(link: nodes.Element, folder: Path) -> Path:
@@ -135,6 +143,7 @@ def setup(app: Sphinx) -> dict[str, Any]:
     """Register what is this project's own."""
     # before Sphinx collects the files that pages offer for download
     app.connect("doctree-read", link_to_files, priority=400)
+    app.connect("doctree-read", set_dashes)
     app.connect("build-finished", copy_boards)
     # before napoleon reads the docstring
     app.connect("autodoc-process-docstring", describe_values, priority=400)

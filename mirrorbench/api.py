@@ -287,8 +287,8 @@ def compare(
         margin: also test whether the two are equal within this margin, in the unit of the score, between 0 and 1.
 
     Returns:
-        The comparison: for each task the difference, its confidence interval, p-value and verdict. It prints as a
-        table, and ``to_frame()`` has its numbers.
+        The comparison, with difference, confidence interval, p-value and verdict for each task. It prints as a table,
+        and ``to_frame()`` has its numbers.
 
     Raises:
         UsageError: an encoder has no results, the results cannot be compared, or ``margin`` is not between 0 and 1.

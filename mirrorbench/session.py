@@ -338,7 +338,7 @@ class Session:
             cosine: vectors of a text with a larger cosine are the same.
 
         Returns:
-            The certificate: ``verdict`` (``equal``, ``different`` or ``cannot say``), ``agreement``, ``cause`` and
+            The certificate, with ``verdict`` (``equal``, ``different`` or ``cannot say``), ``agreement``, ``cause`` and
             ``tasks``.
 
         Raises:
@@ -665,7 +665,7 @@ class Session:
             tasks: tasks and suites.
 
         Returns:
-            The counts by task: ``None`` for a task that states no texts, and the error for a task that failed.
+            The counts by task; ``None`` for a task that states no texts, and the error for a task that failed.
         """
         from mirrorbench.runs.corpus_overlap import corpus_overlap
 

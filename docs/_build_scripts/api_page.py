@@ -36,10 +36,10 @@ RETURNED = (
 
 def pages() -> dict[str, str]:
     """Return the text of both pages by their path below ``docs/``."""
-    return {"api.md": functions(), "plugin_api.md": plugin_names()}
+    return {"api.md": mirrorbench_names(), "plugin_api.md": plugin_names()}
 
 
-def functions() -> str:
+def mirrorbench_names() -> str:
     """Return the page of ``mirrorbench``."""
     public = {
         name: getattr(mirrorbench, name)
@@ -48,7 +48,11 @@ def functions() -> str:
     }
     classes = [name for name, value in public.items() if inspect.isclass(value)]
     lines = [FUNCTIONS]
-    lines += section("Functions", mirrorbench, [name for name in public if name not in classes])
+    functions = sorted(
+        public.keys() - classes,
+        key=lambda name: inspect.unwrap(public[name]).__code__.co_firstlineno,
+    )
+    lines += section("Functions", mirrorbench, functions)  # in the order of their module
     lines += section("Classes", mirrorbench, classes)
     lines += [
         "## What the functions return",

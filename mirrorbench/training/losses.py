@@ -464,7 +464,7 @@ def in_batch(
             other. By default all differ.
 
     Returns:
-        The loss, the mean over the anchors: a scalar of at least 0, in float32.
+        The loss, the mean over the anchors; a scalar of at least 0, in float32.
 
     Example:
         >>> import torch
