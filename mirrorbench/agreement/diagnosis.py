@@ -172,6 +172,9 @@ def _changed_numbers(original: Array, changed: Array, is_different: NDArray[np.b
         return ""
     original = original[is_different].astype(np.float64)
     changed = changed[is_different].astype(np.float64)
+    # Any vectors can be shifted and scaled to a single vector.
+    if _are_one_vector(original) or _are_one_vector(changed):
+        return ""
     values = np.unique(changed)
     if len(values) == 2:
         has_same_side = (original > 0) == (changed == values[1])
@@ -194,6 +197,11 @@ def _changed_numbers(original: Array, changed: Array, is_different: NDArray[np.b
     if is_rounded:
         return f"its numbers rounded to integers from {values[0]:g} to {values[-1]:g}, each dimension on its own scale"
     return "each dimension shifted or scaled"
+
+
+def _are_one_vector(vectors: Array | NDArray[np.float64]) -> bool:
+    """Return whether all texts have the same vector."""
+    return not np.ptp(vectors, axis=0).any()
 
 
 def _are_one(lengths: Numbers) -> bool:
@@ -382,6 +390,9 @@ def _unknown(
     else:
         traits = shared_traits(texts, is_different.tolist())
         details += traits or ["the texts that differ share nothing that was looked at"]
+    for side in (first, second):
+        if len(texts) > 1 and _are_one_vector(side.vectors):
+            details.append(f"{side.name} has the same vector for all texts")
     rows = np.flatnonzero(is_different)[:ALONE]
     for side, other in ((second, first), (first, second)):
         if side.encode_alone is None:

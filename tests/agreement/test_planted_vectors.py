@@ -1,0 +1,31 @@
+"""Vectors that no model, or another one, computed: ``diagnose`` must not name a cause that they do not come from."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from mirrorbench.agreement.diagnosis import Cause, Side, diagnose
+from mirrorbench.core.encoder_protocol import Array
+
+TEXTS = [f"text {number}" for number in range(40)]
+
+
+def random_vectors(seed: int) -> Array:
+    """Return vectors of 40 texts without any relation."""
+    vectors = np.random.default_rng(seed).normal(size=(len(TEXTS), 32))
+    return vectors.astype(np.float32)
+
+
+def diagnosed(first: Array, second: Array) -> Cause:
+    cause = diagnose(TEXTS, Side("A", first), Side("B", second), 0.9999)
+    assert cause is not None
+    return cause
+
+
+@pytest.mark.parametrize("value", [0, 0.1])
+def test_one_vector_for_all_texts_is_reported(value: float) -> None:
+    constant = np.full((len(TEXTS), 32), value, dtype=np.float32)
+    cause = diagnosed(random_vectors(0), constant)
+    assert cause.kind == "unknown"
+    assert "B has the same vector for all texts" in cause.details
