@@ -76,7 +76,7 @@ class Agreement:
         return self.same_lengths and bool((self.cosines > cosine).all())
 
 
-def cosines_of(first: Array, second: Array) -> Numbers:
+def cosines_of(first: Array | Numbers, second: Array | Numbers) -> Numbers:
     """Return the cosine of each row of two arrays, over the first dimensions that both have."""
     shared = min(first.shape[1], second.shape[1])
     first = first[:, :shared].astype(np.float64)
