@@ -214,13 +214,18 @@ def _moved_rows(first: Array, second: Array, is_different: NDArray[np.bool_]) ->
     """Say in which rows the second vectors stand if they are the first ones in another order; else return ""."""
     rows = np.flatnonzero(is_different)[:MOST_MOVED_ROWS]
     steps: Counter[int] = Counter()
+    origins: set[int] = set()
     for row in rows:
         cosines = cosines_of(first, np.broadcast_to(second[row], first.shape))
         nearest = int(np.argmax(cosines))
         if nearest != row and cosines[nearest] > REPRODUCED:
             steps[int(row) - nearest] += 1
+            origins.add(nearest)
     n_moved = steps.total()
     if n_moved < SHARE_REPRODUCED * len(rows) or n_moved < 2:
+        return ""
+    # One vector in several rows was not moved there.
+    if len(origins) < SHARE_REPRODUCED * n_moved:
         return ""
     step, n_with_step = steps.most_common(1)[0]
     if n_with_step < SHARE_REPRODUCED * n_moved:
