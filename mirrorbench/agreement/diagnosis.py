@@ -33,6 +33,14 @@ EXACT_FIT = 0.99999
 """Least cosine of vectors, without their mean, that a shift and scale of each dimension reproduces."""
 ROUNDED_FIT = 0.99
 """And of vectors that are rounded to integers."""
+FIRST_SAMPLE = 6
+"""Number of these with which a reading is tried first; with most readings, the others are not read."""
+LONG_SAMPLE = 6
+"""Number of texts with which readings are tried if no short text differs."""
+WINDOW_SAMPLE = 4
+"""Number of texts with which windows are tried."""
+WINDOWS_AT_ONCE = 10
+"""Number of windows that are tried before the search goes on around the best one."""
 FEWEST_TEXTS_OF_A_FIT = 20
 """Number of texts from which a shift and a scale of each dimension can be found."""
 MOST_MOVED_ROWS = 200
@@ -280,15 +288,21 @@ def _scaling_words(model: Side, other: Side, reader: ModelReader) -> list[str]:
 
 
 def _sample(lengths: NDArray[np.int_], is_different: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """Return rows of short texts of several lengths, most of them texts that differ."""
+    """Return rows of short texts of several lengths, most of them texts that differ, the shortest first.
+
+    The shortest quarter is hardly cut by another window, which is found afterwards.
+    """
     order = np.argsort(lengths, kind="stable")
-    short = order[: max(SAMPLE, len(order) // 2)]
+    short = order[: max(SAMPLE // 2, len(order) // 4)]
     differing = short[is_different[short]]
     same = short[~is_different[short]]
     if len(differing) == 0:
-        differing = order[is_different[order]]
-    chosen = [_spread(differing, SAMPLE), _spread(same, SAMPLE // 3)]
-    return np.concatenate(chosen)
+        # Long texts take long, and their other reading is most likely none that short texts do not show.
+        differing = order[is_different[order]][:LONG_SAMPLE]
+    sample = np.concatenate([_spread(differing, SAMPLE), _spread(same, SAMPLE // 3)])
+    by_length = np.argsort(lengths[sample], kind="stable")
+    rows: NDArray[np.intp] = sample[by_length]
+    return rows
 
 
 def _spread(rows: NDArray[np.intp], n: int) -> NDArray[np.intp]:
@@ -307,13 +321,16 @@ def _matching_reading(
     other: Side,
     rows: NDArray[np.intp],
 ) -> Reading | None:
-    """Return the reading with the fewest changes that gives the other vectors of some texts."""
+    """Return the reading with the fewest changes that gives the other vectors of some texts, the shortest first."""
     targets = other.vectors[rows]
     own_error = np.median(1 - cosines_of(model.vectors[rows], targets))
     for prompt_and_edit in (False, True):
         matches: list[tuple[int, float, Reading]] = []
         for group in reader.other_readings(prompt_and_edit):
-            for reading, vectors in try_readings(reader, texts, group):
+            promising = _promising_readings(reader, texts[:FIRST_SAMPLE], group, targets)
+            if not promising:
+                continue
+            for reading, vectors in try_readings(reader, texts, promising):
                 cosines = cosines_of(vectors, targets)
                 if _reproduces(cosines, own_error):
                     matches.append((len(reading.words), float(np.median(1 - cosines)), reading))
@@ -322,6 +339,18 @@ def _matching_reading(
             n_changes_and_error = min(match[:2] for match in matches)
             return next(match[2] for match in matches if match[:2] == n_changes_and_error)
     return None
+
+
+def _promising_readings(
+    reader: ModelReader, texts: Sequence[str], readings: Sequence[Reading], targets: Array
+) -> list[Reading]:
+    """Return the readings that give the other vectors of at least half of a few texts."""
+    promising = []
+    for reading, vectors in try_readings(reader, texts, readings):
+        cosines = cosines_of(vectors, targets[: len(texts)])
+        if (cosines > REPRODUCED).mean() >= 0.5:
+            promising.append(reading)
+    return promising
 
 
 def _reproduces(cosines: Numbers, own_error: float) -> bool:
@@ -353,36 +382,92 @@ def _window(
         reading: a reading that gives the other vectors of short texts.
         vectors: the vectors of this reading.
     """
-    if is_different.all() or not is_different.any():
+    if not is_different.any():
         return None
+    candidates = _possible_windows(reader, lengths, is_different)
+    rows = np.flatnonzero(is_different)
+    few_rows = _spread(rows, WINDOW_SAMPLE)
+    few_texts = [texts[row] for row in few_rows]
+
+    def median_error(window: int) -> float:
+        """Return the error of a few texts that are read in a window."""
+        for _, array in try_readings(reader, few_texts, [reader.with_window(reading, window)]):
+            return float(np.median(1 - cosines_of(array, other.vectors[few_rows])))
+        return np.inf
+
+    errors = {window: median_error(window) for window in candidates.usual}
+    # A window of a token more or less gives nearly the same vectors.
+    if min(errors.values(), default=np.inf) > 1 - EXACT_FIT:
+        errors |= _errors_near_best(candidates.between, median_error)
+    if not errors:
+        return None
+
+    best_window = min(errors, key=lambda window: errors[window])
+    more_rows = _spread(rows, SAMPLE)
+    targets = other.vectors[more_rows]
+    own_error = np.median(1 - cosines_of(vectors[more_rows], targets))
+    candidate = reader.with_window(reading, best_window)
+    for found, array in try_readings(reader, [texts[row] for row in more_rows], [candidate]):
+        if _reproduces(cosines_of(array, targets), own_error):
+            words = ", ".join([*found.words, *_scaling_words(model, other, reader)])
+            return Cause("window", f"{other.name} is {model.name} read {words}")
+    return None
+
+
+@dataclass(frozen=True)
+class _PossibleWindows:
+    """Windows in which texts above a length would differ, and those below would not.
+
+    Attributes:
+        usual: windows that encoders often have.
+        between: further ones, in ascending order.
+    """
+
+    usual: Sequence[int] = ()
+    between: Sequence[int] = ()
+
+
+def _possible_windows(
+    reader: ModelReader, lengths: NDArray[np.int_], is_different: NDArray[np.bool_]
+) -> _PossibleWindows:
+    """Return the windows that the lengths of differing and other texts allow."""
     shortest_differing = int(lengths[is_different].min())
+    longest_same = int(lengths[~is_different].max(initial=0))
     # A text that is a little longer than a window hardly changes.
     n_long_and_same = int((lengths[~is_different] > shortest_differing).sum())
     if n_long_and_same > 0.1 * is_different.sum():
-        return None
-    rows = _spread(np.flatnonzero(is_different), SAMPLE)
-    long_texts = [texts[row] for row in rows]
-    targets = other.vectors[rows]
-    own_error = np.median(1 - cosines_of(vectors[rows], targets))
-    longest_same = int(lengths[~is_different].max())
-    # Besides usual windows, all that lie between the texts that are the same and those that are not. A text that is
-    # cut by a few tokens may be among the same.
+        return _PossibleWindows()
+    # A text that is cut by a few tokens may be among the same.
     shortest = max(3, min(longest_same, shortest_differing) - 8)
-    between = range(shortest, shortest_differing + 1)
-    windows = reader.windows()
-    if len(between) <= 32:
-        windows = sorted({*windows, *between} - {reader.window})
-    matches = []
-    for size in windows:
-        candidate = reader.with_window(reading, size)
-        for found, array in try_readings(reader, long_texts, [candidate]):
-            cosines = cosines_of(array, targets)
-            if _reproduces(cosines, own_error):
-                matches.append((float(np.median(1 - cosines)), found))
-    if not matches:
-        return None
-    best = min(matches, key=lambda match: match[0])[1]
-    return Cause("window", f"{other.name} is {model.name} read {', '.join(best.words)}")
+    longest = min(shortest_differing, reader.window - 1)
+    usual = []
+    for window in reader.windows():
+        # Where both windows cut a text, the other one may be larger.
+        is_larger = window > reader.window and shortest_differing > reader.window
+        if shortest <= window <= longest or is_larger:
+            usual.append(window)
+    if is_different.all():
+        return _PossibleWindows(usual)
+    between = [window for window in range(shortest, longest + 1) if window not in usual]
+    return _PossibleWindows(usual, between)
+
+
+def _errors_near_best(
+    windows: Sequence[int], median_error: Callable[[int], float]
+) -> dict[int, float]:
+    """Return the errors of windows, of which ever fewer around the best one are tried."""
+    errors: dict[int, float] = {}
+    while windows:
+        step = -(-len(windows) // WINDOWS_AT_ONCE)
+        tried = windows[::step]
+        for window in tried:
+            if window not in errors:
+                errors[window] = median_error(window)
+        if step == 1:
+            break
+        best = step * int(np.argmin([errors[window] for window in tried]))
+        windows = windows[max(0, best - step + 1) : best + step]
+    return errors
 
 
 def _unknown(
