@@ -40,7 +40,7 @@ def test_offline_json_report_describes_the_installation(
     ]
     brought = {name: re.split("[^a-z0-9-]", packages[0])[0] for name, packages in declared.items()}
     listed = {name: package for name, (package, _) in installation.EXTRAS.items()}
-    assert listed == {name: brought[name] for name in brought.keys() - {"test", "dev"}}
+    assert listed == {name: brought[name] for name in brought.keys() - {"test", "site", "dev"}}
     assert set(report["extras"]) == set(installation.EXTRAS)
 
 
