@@ -152,6 +152,22 @@ MORE_DECODER_CAUSES = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("", "without its prompt"),
+        ("find it: find it: ", "with its prompt twice"),
+        ("passage: ", "with the prompt 'passage: '"),
+    ],
+    ids=["missing", "doubled", "other"],
+)
+def test_wrong_prompt_is_named(decoder: Comparison, prefix: str, expected: str) -> None:
+    vectors = decoder.model.encode(SHORT_TEXTS, replace(DECODER, prefix=prefix))
+    first = f"{decoder.spec}:prompt=find%20it:%20"
+    certificate = decoder.session.same(first, decoder.stored(vectors, SHORT_TEXTS))
+    assert sentence(certificate) == f"B is A read {expected}"
+
+
 UNKNOWN = "what the difference comes from is unknown"
 MIX = np.eye(384) + np.random.default_rng(0).normal(size=(384, 384)) / 20
 """A dense layer."""
