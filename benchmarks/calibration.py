@@ -25,14 +25,18 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from mirrorbench import Session
+from mirrorbench.core.vectors import unit
 from mirrorbench.data.corpora import shared_codes
+from mirrorbench.own_data.measures import folds
 from mirrorbench.reports.statistics.comparisons import Comparisons
 from mirrorbench.reports.statistics.equality import equality_within
 from mirrorbench.reports.statistics.items import MEAN, ItemScores, score_on
 from mirrorbench.reports.statistics.verdicts import tied_with_best
+from mirrorbench.tasks.thresholds import exact_threshold
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int32]
+Rows = NDArray[np.intp]
 Made = dict[tuple[str, str], dict[int, ItemScores]]
 """Items of each seed by encoder, A or B, and task."""
 Simulation = Callable[[np.random.Generator], Made]
@@ -377,9 +381,73 @@ def nearly_equal(
     return found
 
 
+DIMENSIONS, OWN_DIMENSIONS = 32, 8
+"""Dimensions of simulated vectors, and how many of them two encoders do not have in common."""
+MEANS_OF_LABELS = np.random.default_rng(0).normal(0, 0.5, (4, DIMENSIONS))
+"""Mean vector of the texts of each of four labels, of which each dimension varies by 1."""
+
+
+def classified(rng: np.random.Generator, n: int, favoured: float) -> Made:
+    """Simulate right and wrong labels of texts, by classifiers that are fitted in five folds.
+
+    Two encoders have three quarters of their dimensions in common. Those that B has of its own tell less of the labels
+    than A's: nothing if ``favoured`` is 1, as much if it is .5.
+    """
+    from sklearn.linear_model import LogisticRegression
+
+    labels = rng.integers(len(MEANS_OF_LABELS), size=n)
+    splits = folds_of_single_items(labels)
+    common = rng.normal(size=(n, DIMENSIONS - OWN_DIMENSIONS))
+    found: Made = {}
+    for encoder, signal in (("A", 1.0), ("B", 2 * (1 - favoured))):
+        signals = np.append(np.ones(common.shape[1]), np.full(OWN_DIMENSIONS, signal))
+        errors = np.hstack([common, rng.normal(size=(n, OWN_DIMENSIONS))])
+        vectors = unit(signals * MEANS_OF_LABELS[labels] + errors)
+        hits = np.zeros(n)
+        for rows, scored in splits:
+            classifier = LogisticRegression(max_iter=1000).fit(vectors[rows], labels[rows])
+            hits[scored] = classifier.predict(vectors[scored]) == labels[scored]
+        found[encoder, "t"] = {0: items(MEAN, hits, np.zeros(n))}
+    return found
+
+
+def above_threshold(rng: np.random.Generator, n: int, favoured: float) -> Made:
+    """Simulate right and wrong labels of pairs, by thresholds of cosines that are fitted in five folds.
+
+    Two encoders have three quarters of the variance of their errors in common. Cosines of B tell less of the labels
+    than A's: half as much if ``favoured`` is 1, as much if it is .5.
+    """
+    labels = rng.integers(2, size=n)
+    splits = folds_of_single_items(labels)
+    common = rng.normal(size=n)
+    found: Made = {}
+    for encoder, signal in (("A", 2.0), ("B", 3 - 2 * favoured)):
+        cosines = signal * labels + np.sqrt(0.75) * common + np.sqrt(0.25) * rng.normal(size=n)
+        hits = np.zeros(n)
+        for rows, scored in splits:
+            threshold = exact_threshold(cosines[rows], labels[rows].astype(np.float64))
+            hits[scored] = (cosines[scored] > threshold) == labels[scored]
+        found[encoder, "t"] = {0: items(MEAN, hits, np.zeros(n))}
+    return found
+
+
+def folds_of_single_items(labels: NDArray[np.int64]) -> list[tuple[Rows, Rows]]:
+    """Return the fitted and the scored rows of the five folds in which own data are scored; no items share a text."""
+    return list(folds(labels, [(str(row),) for row in range(len(labels))]))
+
+
+FITTED = {"classification": classified, "threshold of pairs": above_threshold}
+"""Simulations of answers that depend on what is fitted on other items."""
+
+
 def margins() -> dict[str, partial[Made]]:
     """Return simulations of encoders whose true difference is the margin."""
     found: dict[str, partial[Made]] = {}
+    for kind, simulate in FITTED.items():
+        for n in (200, 600):
+            for favoured, difference in ((1.0, "large"), (0.65, "small")):
+                name = f"{kind}, {n} items, fitted in five folds, {difference} difference"
+                found[name] = partial(simulate, n=n, favoured=favoured)
     for score in SCORES:
         for n in (200, 600, 2000):
             for share in (0.02, 0.1, 0.5):
@@ -410,8 +478,11 @@ def called_equal(name: str, simulate: partial[Made], sets: int) -> tuple[float, 
         mean = np.mean([score_on(own, plugins) for own in first.values()])
         return float(mean) - score_on(second[0], plugins)
 
-    large = partial(simulate, n=100_002)
-    margin = abs(float(np.mean([difference(large(rng)) for _ in range(10)])))
+    repeats, of_truth = 10, partial(simulate, n=100_002)
+    if simulate.func in FITTED.values():
+        # How well a classifier or a threshold is fitted depends on the number of items.
+        repeats, of_truth = sets, simulate
+    margin = abs(float(np.mean([difference(of_truth(rng)) for _ in range(repeats)])))
     shares = []
     for favoured in (simulate.keywords["favoured"], 0.5):
         called = 0
