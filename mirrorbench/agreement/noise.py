@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 SAME_DIRECTION = 0.5
 """Least median over texts of the cosine of the change with that by rounded weights. Rounding to nearest gives the same
 weights everywhere, and so much the same changes: MiniLM and random models of 32 dimensions have .69 and more with the
-same rounding (.73 and more for a model wholly in bf16), .20 and less with noise in the weights, another layer, token,
+same rounding (.73 and more for a model wholly in bf16), .21 and less with noise in the weights, another layer, token,
 prompt, window or other texts."""
 LEAST_CORRELATION = 0.7
 """Least correlation over texts of log(1 - cosine) with that of the rounded model (MiniLM on the included texts: .80 and

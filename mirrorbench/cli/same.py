@@ -151,7 +151,7 @@ def print_certificate(certificate: Certificate) -> None:
         for detail in certificate.cause.details:
             say(_sentence(detail))
     for task in certificate.tasks:
-        say(f"{task.title} ({task.metric}): {task.verdict}. {_sentence(task.sentence)}")
+        say(f"{task.title} ({task.metric}): {task.verdict}. {task.sentence}.")
     say()
 
     agreement = certificate.agreement
@@ -176,7 +176,7 @@ def print_certificate(certificate: Certificate) -> None:
     for index in agreement.worst(WORST):
         if agreement.cosines[index] <= certificate.cosine:
             text = certificate.texts[index]
-            excerpt = "" if without_texts() else shown(text, 50)
+            excerpt = f"row {index}" if without_texts() else shown(text, 50)
             cosine = f"{agreement.cosines[index]:.5f}"
             different_rows.append([excerpt, f"{len(text):,}", cosine])
     if different_rows:

@@ -323,7 +323,7 @@ MORE_MINILM_CAUSES = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.real
 @pytest.mark.parametrize(("deployment", "expected"), [*MINILM_CAUSES, *MORE_MINILM_CAUSES])
 def test_cause_of_a_real_model_is_named_of_a_file(
@@ -333,7 +333,7 @@ def test_cause_of_a_real_model_is_named_of_a_file(
     assert sentence(certificate) == f"B is A {expected}"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.real
 @pytest.mark.parametrize(("deployment", "expected"), MINILM_CAUSES)
 def test_cause_of_a_real_model_is_named_of_an_endpoint(
@@ -343,7 +343,7 @@ def test_cause_of_a_real_model_is_named_of_an_endpoint(
     assert sentence(certificate) == f"B is A {expected}"
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.real
 @pytest.mark.parametrize("deployment", unforeseen(MINILM), ids=UNFORESEEN)
 def test_unforeseen_cause_of_a_real_model_is_unknown(
@@ -352,7 +352,7 @@ def test_unforeseen_cause_of_a_real_model_is_unknown(
     assert sentence(minilm.with_file(deployment)) == UNKNOWN
 
 
-@pytest.mark.slow
+@pytest.mark.full
 @pytest.mark.real
 def test_unforeseen_cause_of_a_served_real_model_is_unknown(minilm: Comparison) -> None:
     for deployment in unforeseen(MINILM)[:2]:
