@@ -11,7 +11,7 @@ import mirrorbench_endpoint
 import numpy as np
 import pytest
 from faulty_server import Reply, serving
-from planted_vectors import Deployment, PlainModel, Vectors
+from helpers.planted_vectors import Deployment, PlainModel, Vectors
 
 from mirrorbench import Session
 from mirrorbench.agreement.certificate import Certificate
