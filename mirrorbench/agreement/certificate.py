@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from math import isfinite
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from mirrorbench.agreement.diagnosis import Cause, Side, diagnose
@@ -120,27 +119,6 @@ class Certificate:
             if with_texts:
                 entry["text"] = self.texts[row]
             worst.append(entry)
-        cause = None
-        if self.cause is not None:
-            cause = {
-                "kind": self.cause.kind,
-                "sentence": self.cause.sentence,
-                "details": list(self.cause.details),
-            }
-        tasks = []
-        for task in self.tasks:
-            difference = task.difference
-            if difference is not None and not isfinite(difference):
-                difference = None
-            tasks.append(
-                {
-                    "data": task.title,
-                    "metric": task.metric,
-                    "verdict": task.verdict,
-                    "sentence": task.sentence,
-                    "difference": difference,
-                }
-            )
         return {
             "a": self.first,
             "b": self.second,
@@ -159,8 +137,8 @@ class Certificate:
                 ],
                 "worst": worst,
             },
-            "cause": cause,
-            "tasks": tasks,
+            "cause": None if self.cause is None else asdict(self.cause),
+            "tasks": [asdict(task) for task in self.tasks],
             "failures": [str(failure) for failure in self.failures],
         }
 
@@ -255,7 +233,8 @@ def certify(
     cause = None
     if not agreement.are_same(cosine):
         reporter.stage("diagnosing", f"{first} and {second}")
-        cause = diagnose(texts, _side("A", encoded[0]), _side("B", encoded[1]), cosine)
+        sides = (_side("A", encoded[0]), _side("B", encoded[1]))
+        cause = diagnose(texts, *sides, agreement, cosine)
     certificate = Certificate(
         str(first), str(second), source, texts, agreement, cosine, margin, cause
     )

@@ -84,16 +84,18 @@ class Side:
     encode_alone: EncodeAlone | None = None
 
 
-def diagnose(texts: Sequence[str], first: Side, second: Side, cosine: float) -> Cause | None:
+def diagnose(
+    texts: Sequence[str], first: Side, second: Side, agreement: Agreement, cosine: float
+) -> Cause | None:
     """Return the cause of the difference between two encoders; ``None`` if their vectors are the same.
 
     Args:
         texts: the texts, without repeats.
         first: the encoder whose vectors the other's should be.
         second: the other one.
+        agreement: how far their vectors agree.
         cosine: a text whose two vectors have a larger cosine has the same vector.
     """
-    agreement = Agreement.of(first.vectors, second.vectors)
     if agreement.are_same(cosine):
         return None
     is_different = agreement.cosines <= cosine

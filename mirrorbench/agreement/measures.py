@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mirrorbench.core.encoder_protocol import Array
+from mirrorbench.core.vectors import unit
 
 Numbers = NDArray[np.float64]
 """One number for each text, shape (n,)."""
@@ -79,15 +80,11 @@ class Agreement:
 def cosines_of(first: Array | Numbers, second: Array | Numbers) -> Numbers:
     """Return the cosine of each row of two arrays, over the first dimensions that both have."""
     shared = min(first.shape[1], second.shape[1])
-    first = first[:, :shared].astype(np.float64)
-    second = second[:, :shared].astype(np.float64)
-    first_lengths = _lengths(first)
-    second_lengths = _lengths(second)
-    products = (first * second).sum(axis=1)
-    both_lengths = first_lengths * second_lengths
-    cosines = np.zeros(len(first))
-    np.divide(products, both_lengths, out=cosines, where=both_lengths > 0)
-    cosines[(first_lengths == 0) & (second_lengths == 0)] = 1
+    first = first[:, :shared]
+    second = second[:, :shared]
+    cosines: Numbers = (unit(first) * unit(second)).sum(axis=1)
+    are_both_zero = ~first.any(axis=1) & ~second.any(axis=1)
+    cosines[are_both_zero] = 1
     return cosines
 
 
@@ -105,7 +102,7 @@ def shared_neighbours(first: Array, second: Array) -> float | None:
 
 def _nearest(vectors: Array) -> NDArray[np.intp]:
     """Return the rows of the ten nearest other vectors of each vector, in any order, shape (n, 10)."""
-    unit_vectors = vectors / np.maximum(_lengths(vectors), 1e-12)[:, None].astype(np.float32)
+    unit_vectors = unit(vectors).astype(np.float32)
     similarities = unit_vectors @ unit_vectors.T
     np.fill_diagonal(similarities, -np.inf)
     return np.argpartition(-similarities, NEIGHBOURS, axis=1)[:, :NEIGHBOURS]

@@ -179,6 +179,9 @@ Format = Annotated[
         autocompletion=complete("renderers"),
     ),
 ]
+TextColumn = Annotated[
+    str, typer.Option("--column", "-c", metavar="NAME", help="Column with the texts.")
+]
 Margin = Annotated[
     float | None,
     typer.Option(

@@ -17,6 +17,7 @@ from mirrorbench.cli.display import (
     EvalPrecision,
     Offline,
     PluginFiles,
+    TextColumn,
 )
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.specs import split_names
@@ -37,9 +38,6 @@ _VectorFile = Annotated[
         help="Write vectors to this .npy or .parquet file.",
         show_default="JSON lines on standard output",
     ),
-]
-_Column = Annotated[
-    str, typer.Option("--column", "-c", metavar="NAME", help="Column with the texts.")
 ]
 _InContext = Annotated[
     bool,
@@ -73,7 +71,7 @@ def encode(
     texts: _Source,
     encoder: EncoderSpecText,
     output: _VectorFile = None,
-    column: _Column = "",
+    column: TextColumn = "",
     words_in_context: _InContext = False,
     span_columns: _SpanColumns = "",
     keep: _Keep = None,

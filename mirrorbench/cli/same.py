@@ -16,6 +16,7 @@ from mirrorbench.cli.display import (
     Offline,
     PluginFiles,
     Quiet,
+    TextColumn,
     print_json,
     print_numbers,
     say,
@@ -40,7 +41,7 @@ _Second = Annotated[
     str,
     typer.Argument(
         metavar="B",
-        help="The encoder that is in use: a spec, a directory, endpoint:url=... or vectors:path=FILE.npy.",
+        help="The encoder that is in use: a spec, a directory, or vectors:path=FILE.npy, vectors from elsewhere.",
         autocompletion=complete("encoders"),
     ),
 ]
@@ -53,9 +54,6 @@ _Texts = Annotated[
         help="File of the texts to encode; of vectors:path=, the texts of its rows.",
         show_default="those of --data, else 200 included ones",
     ),
-]
-_Column = Annotated[
-    str, typer.Option("--column", "-c", metavar="NAME", help="Column with the texts.")
 ]
 _OwnData = Annotated[
     list[str] | None,
@@ -84,7 +82,7 @@ def same(
     first: _First,
     second: _Second,
     texts: _Texts = "",
-    column: _Column = "",
+    column: TextColumn = "",
     data: _OwnData = None,
     margin: _ScoreMargin = 0.01,
     cosine: _Cosine = 0.9999,
@@ -102,17 +100,16 @@ def same(
     The exit code is 0 if they are equal, 4 if they are different and 3 if the data cannot say; 1 is a failure, and 2 a
     wrong command.
 
-    `mirrorbench same minilm endpoint:url=http://localhost:8000/v1,model=minilm`
-
     `mirrorbench same minilm vectors:path=served.npy --texts texts.txt`
 
     `mirrorbench same ./my-encoder ./my-encoder:type=int8 --data ./faq.csv --margin .02`
     """
-    from mirrorbench.cli.display import on_interrupt_go_on
+    from mirrorbench.cli.display import on_interrupt
     from mirrorbench.cli.progress import print_logged, progress_display
     from mirrorbench.session import Session
 
-    with on_interrupt_go_on(output), progress_display(quiet) as reporter:
+    interruption = "Interrupted. Vectors so far are kept; run the same command again to continue."
+    with on_interrupt(interruption), progress_display(quiet) as reporter:
         session = Session(
             output,
             data_dir=data_dir,

@@ -7,7 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from mirrorbench.agreement.diagnosis import Side, diagnose
+from mirrorbench.agreement.diagnosis import Cause, Side, diagnose
+from mirrorbench.agreement.measures import Agreement
 from mirrorbench.agreement.readings import ModelReader, Reading, token_edits
 
 
@@ -15,17 +16,22 @@ def own_vectors(reader: ModelReader, texts: list[str]) -> np.ndarray:
     return reader.vectors(texts, [reader.own])[0]
 
 
+def cause_between(texts: list[str], first: Side, second: Side) -> Cause | None:
+    agreement = Agreement.of(first.vectors, second.vectors)
+    return diagnose(texts, first, second, agreement, 0.9999)
+
+
 def cause_of(reader: ModelReader, texts: list[str], vectors: np.ndarray) -> tuple[str, str]:
     """Return kind and sentence of the cause of other vectors, with the model as the first encoder."""
     first = Side("A", own_vectors(reader, texts), reader)
-    cause = diagnose(texts, first, Side("B", vectors), 0.9999)
+    cause = cause_between(texts, first, Side("B", vectors))
     assert cause is not None
     return cause.kind, cause.sentence
 
 
 def test_same_vectors_have_no_cause(reader: ModelReader, texts: list[str]) -> None:
     vectors = own_vectors(reader, texts)
-    assert diagnose(texts, Side("A", vectors, reader), Side("B", vectors), 0.9999) is None
+    assert cause_between(texts, Side("A", vectors, reader), Side("B", vectors)) is None
 
 
 @pytest.mark.parametrize(
@@ -80,7 +86,7 @@ def test_model_may_be_the_second_encoder(reader: ModelReader, texts: list[str]) 
     pooling = replace(reader.own.pooling, mode="max")
     (vectors,) = reader.vectors(texts, [Reading(pooling)])
     second = Side("B", own_vectors(reader, texts), reader)
-    cause = diagnose(texts, Side("A", vectors), second, 0.9999)
+    cause = cause_between(texts, Side("A", vectors), second)
     assert cause is not None
     assert cause.sentence == "A is B read by the maximum of its tokens"
 
@@ -111,7 +117,7 @@ def test_vectors_that_depend_on_company_are_reported(texts: list[str]) -> None:
     vectors = np.random.default_rng(0).normal(size=(len(texts), 6)).astype(np.float32)
     together = vectors + np.random.default_rng(1).normal(size=vectors.shape).astype(np.float32)
     second = Side("B", together, encode_alone=lambda text: vectors[texts.index(text)])
-    cause = diagnose(texts, Side("A", vectors), second, 0.9999)
+    cause = cause_between(texts, Side("A", vectors), second)
     assert cause is not None
     assert cause.details[-1] == (
         "the vectors of B depend on the texts beside one in a batch; alone, they are those of A"

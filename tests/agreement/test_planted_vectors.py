@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from mirrorbench.agreement.diagnosis import Cause, Side, diagnose
+from mirrorbench.agreement.measures import Agreement
 from mirrorbench.core.encoder_protocol import Array
 
 TEXTS = [f"text {number}" for number in range(40)]
@@ -18,7 +19,8 @@ def random_vectors(seed: int) -> Array:
 
 
 def diagnosed(first: Array, second: Array) -> Cause:
-    cause = diagnose(TEXTS, Side("A", first), Side("B", second), 0.9999)
+    agreement = Agreement.of(first, second)
+    cause = diagnose(TEXTS, Side("A", first), Side("B", second), agreement, 0.9999)
     assert cause is not None
     return cause
 
