@@ -57,18 +57,12 @@ def _characters(texts: Sequence[str]) -> dict[str, Trait]:
     traits: dict[str, Trait] = {
         "hold a digit": lambda text: any(map(str.isdigit, text)),
         "hold a capital letter": lambda text: any(map(str.isupper, text)),
-        "hold a letter outside ASCII": lambda text: any(
-            letter.isalpha() and not letter.isascii() for letter in text
-        ),
+        "hold a letter outside ASCII": _holds_letter_outside_ascii,
         "hold a line break": lambda text: "\n" in text or "\r" in text,
         "begin or end with a space": lambda text: text != text.strip(),
         "hold several spaces in a row": lambda text: "  " in text.strip(),
-        "hold a symbol or an emoji": lambda text: any(
-            unicodedata.category(character).startswith("S") for character in text
-        ),
-        "hold punctuation": lambda text: any(
-            unicodedata.category(character).startswith("P") for character in text
-        ),
+        "hold a symbol or an emoji": _holds("S"),
+        "hold punctuation": _holds("P"),
         "hold no letter": lambda text: not any(map(str.isalpha, text)),
         "are not in Unicode's composed form": lambda text: (
             not unicodedata.is_normalized("NFC", text)
@@ -87,6 +81,15 @@ def _lengths(texts: Sequence[str]) -> dict[str, Trait]:
         traits[f"are longer than {n_characters:,} characters"] = _is_longer(n_characters)
         traits[f"are at most {n_characters:,} characters long"] = _is_at_most(n_characters)
     return traits
+
+
+def _holds_letter_outside_ascii(text: str) -> bool:
+    return any(character.isalpha() and not character.isascii() for character in text)
+
+
+def _holds(category: str) -> Trait:
+    """Return the trait of texts with a character of a category of Unicode, such as ``S`` (symbols)."""
+    return lambda text: any(unicodedata.category(letter).startswith(category) for letter in text)
 
 
 def _is_in(script: str) -> Trait:
