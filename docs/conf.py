@@ -33,10 +33,11 @@ release = version = _settings["project"]["version"]
 author = "the mirrorbench authors"
 project_copyright = f"{author}, Apache 2.0"
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.napoleon"]
 root_doc = "docs/index"
 include_patterns = [
     "docs/**.md",
+    "docs/notebooks/*.ipynb",
     "*.md",
     "plugins/*/README.md",
     "leaderboards/README.md",
@@ -44,11 +45,19 @@ include_patterns = [
     "benchmarks/RESULTS.md",
 ]
 exclude_patterns = [".*", "build", "dist", "results", "tests"]
-source_suffix = {".md": "markdown"}
+source_suffix = {".md": "myst-nb", ".ipynb": "myst-nb"}
 
 myst_heading_anchors = 6
 smartquotes = False  # two hyphens begin an option
 nitpicky = True
+
+# The notebooks have no outputs in the repository; those on the site are of this build.
+nb_execution_mode = "force"
+nb_execution_in_temp = True
+nb_execution_raise_on_error = True
+nb_execution_timeout = 600  # seconds for a cell
+nb_merge_streams = True
+nb_output_stderr = "remove"
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"

@@ -56,6 +56,8 @@ def test_failed_encoder_is_reported_and_others_run(random_model: Callable[[str],
     (failure,) = results.failures
     assert "positions" in failure.reason
     assert len(results.results) == 1
+    for text in (repr(results), results._repr_html_()):
+        assert f"Failed: {failure.spec} on cats: {failure.reason}" in text
     with pytest.raises(UsageError, match="2 encoders"):
         results["cats"]
 

@@ -34,15 +34,16 @@ def menu() -> list[str]:
 def test_menu_contains_every_page() -> None:
     pages = [
         *(path.relative_to(DOCS).as_posix() for path in DOCS.rglob("*.md")),
+        *(path.relative_to(DOCS).with_suffix("").as_posix() for path in DOCS.rglob("*.ipynb")),
         *(f"../{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("*.md")),
         *(f"../{path.relative_to(ROOT).as_posix()}" for path in ROOT.glob("plugins/*/README.md")),
     ]
     names = {page.removesuffix(".md") for page in pages} - {"index"}
     entries = menu()
     assert not [name for name in names if not any(fnmatch(name, entry) for entry in entries)]
-    assert not [
-        entry for entry in entries if "*" not in entry and not (DOCS / f"{entry}.md").is_file()
-    ]
+    for entry in entries:
+        files = (DOCS / f"{entry}{suffix}" for suffix in (".md", ".ipynb"))
+        assert "*" in entry or any(file.is_file() for file in files), entry
 
 
 def test_links_that_lead_nowhere_are_found(site_links: Any, tmp_path: Path) -> None:
@@ -61,7 +62,7 @@ def test_links_that_lead_nowhere_are_found(site_links: Any, tmp_path: Path) -> N
 
 @pytest.mark.full
 def test_site_is_built_without_warnings(site_links: Any, tmp_path: Path) -> None:
-    for package in ("sphinx", "myst_parser", "furo"):
+    for package in ("sphinx", "myst_nb", "furo", "ipykernel"):
         pytest.importorskip(package, reason="the site needs mirrorbench[site]")
     site = tmp_path / "site"
     strict = ("--fail-on-warning", "--keep-going")

@@ -65,6 +65,8 @@ def test_what_a_run_scored_is_not_scored_again(
     rows = ["tiny+base:pooling=mean", "tiny+base:pooling=cls", "tiny+static"]
     board = session.run(rows, "counted-pairs")
     assert len(board.table.verdicts) == 1
+    (sentence,) = board.sentences()
+    assert sentence in board.render(notes="all")
     # The metric is computed once more, to check that the items yield the score.
     assert (task.scored, task.measured, read) == (3, 6, [])
     stored = Session(tmp_path, plugins=plugins, offline=True).leaderboard()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from inspect import signature
@@ -269,6 +270,16 @@ class _Console(Console):
     ) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else printable(text), style, control)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether the output goes to a terminal.
+
+        Where it does not, tables are not cut to a width, and progress is a line from time to time. ``FORCE_COLOR``, which
+        build servers and notebooks set, does not make a pipe a terminal. Commands that a notebook runs (``!mirrorbench``,
+        whose kernel sets ``JPY_PARENT_PID``) have a pseudo-terminal without a cursor.
+        """
+        return self.file.isatty() and "JPY_PARENT_PID" not in os.environ
 
 
 console = _Console()

@@ -5,6 +5,7 @@ A row has no average where one of its scores is missing, or where they are not o
 
 from __future__ import annotations
 
+import html
 import statistics
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ from mirrorbench.models.backbones import label as backbone_label
 from mirrorbench.models.transformations import post_keys, split_post
 from mirrorbench.reports.comparable import mixtures, score_key, version_of
 from mirrorbench.reports.renderers.numbers import metric_words
+from mirrorbench.reports.renderers.verdicts import sentences as verdict_sentences
 from mirrorbench.reports.table import AVERAGE, Column, Row, Score, Table, TaskSource
 from mirrorbench.reports.table_warnings import table_warnings
 from mirrorbench.runs.outcomes import Failure
@@ -489,6 +491,10 @@ class Leaderboard:
         entry = self.plugins.renderers.entry(format)
         return call(entry, str, entry.value.render, self.table.with_notes(notes), **options)
 
+    def sentences(self) -> list[str]:
+        """Return a sentence for each verdict. The text below the table has the most important ones only."""
+        return [as_arguments(text) for _, text in verdict_sentences(self.table)]
+
     def to_frame(self) -> pd.DataFrame:
         """Return a DataFrame with a row for each result.
 
@@ -519,12 +525,25 @@ class Leaderboard:
         return data_frame(lines)
 
     def __repr__(self) -> str:
-        return as_arguments(self.render("markdown", "short"))
+        text = as_arguments(self.render("markdown", "short"))
+        if self.failures:
+            text += f"\n{self._first_failure()}\n"
+        return text
 
     def _repr_html_(self) -> str | None:
         if "notebook" not in self.plugins.renderers:
             return None
-        return as_arguments(self.render("notebook", "short"))
+        page = as_arguments(self.render("notebook", "short"))
+        if self.failures:
+            page += f"<p>{html.escape(self._first_failure())}</p>"
+        return page
+
+    def _first_failure(self) -> str:
+        """Return a sentence on the first failed cell and the number of further ones."""
+        first = self.failures[0]
+        text = f"Failed: {first.spec} on {first.task}: {as_arguments(first.reason)}"
+        n_others = len(self.failures) - 1
+        return f"{text} ({n_others} more in .failures)" if n_others else text
 
 
 def data_frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -94,6 +96,24 @@ def test_names_are_never_cut_in_listings(
     for position, column in enumerate(["level", "description", "plugin"], 1):
         complete = {word for row in rows for word in row[position].split()} <= words
         assert complete != (column in left_out)
+
+
+def test_commands_of_notebooks_have_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    leader, follower = os.openpty()  # as a notebook makes for a line that begins with !
+    with os.fdopen(follower, "w") as file:
+        monkeypatch.setattr(sys, "stdout", file)
+        assert display.console.is_terminal
+        monkeypatch.setenv("JPY_PARENT_PID", "1")
+        assert not display.console.is_terminal
+    os.close(leader)
+
+
+def test_force_color_does_not_make_a_pipe_a_terminal(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    print_rows(("name", "description"), [("first", "word " * 60)])
+    assert capsys.readouterr().out == f"name\tdescription\nfirst\t{'word ' * 60}\n"
 
 
 def test_wrapped_text_breaks_between_words(
