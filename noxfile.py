@@ -44,11 +44,13 @@ def soak(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Check rules and format with Ruff, and with import-linter what each package imports."""
-    session.install(*CONSTRAINTS, "ruff", "import-linter")
+    """Check rules and format with Ruff, imports of packages with import-linter, and workflows by their schema."""
+    session.install(*CONSTRAINTS, "ruff", "import-linter", "check-jsonschema")
     session.run("ruff", "check", ".")
     session.run("ruff", "format", "--check", ".")
     session.run("lint-imports")
+    workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
+    session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
 
 
 @nox.session

@@ -1,6 +1,7 @@
 """Build the files of a package index, for mirrorbench and its plugins, and check them; nothing is uploaded.
 
-python publish.py dist            # `nox -s publish` installs the files afterwards, and runs a command of each
+python publish.py dist                             # `nox -s publish` installs the files, and runs a command of each
+python publish.py dist --release-notes notes.md    # as the workflow `release` does: refuses what is not ready
 
 The addresses in the metadata, and the links of the pages that an index shows, are made from ``repository`` in
 ``pyproject.toml``: the files are built from a copy of the checkout in which they stand.
@@ -8,6 +9,7 @@ The addresses in the metadata, and the links of the pages that an index shows, a
 
 from __future__ import annotations
 
+import argparse
 import re
 import shutil
 import subprocess
@@ -45,6 +47,29 @@ def address(target: Path, repository: str, tag: str) -> str:
     """
     view = "tree" if target.is_dir() else "blob"
     return f"{repository}/{view}/{tag}/{target.relative_to(ROOT).as_posix()}"
+
+
+def release_version() -> str:
+    """Return the version of mirrorbench and its plugins, which stands in ``mirrorbench/core/identity.py`` alone."""
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    source = (ROOT / settings["tool"]["hatch"]["version"]["path"]).read_text("utf-8")
+    match = re.search(r'^__version__ = "(.+)"$', source, re.M)
+    assert match, "hatchling reads the version from the same line"
+    return match[1]
+
+
+def release_notes(version: str) -> str:
+    """Return what the changelog says about a version.
+
+    Raises:
+        SystemExit: the version has no section, or the section has no date.
+    """
+    changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    heading = re.compile(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n", re.M)
+    match = heading.search(changelog)
+    if match is None:
+        raise SystemExit(f"CHANGELOG.md has no heading '## {version} (YYYY-MM-DD)'.")
+    return re.split(r"^## ", changelog[match.end() :], maxsplit=1, flags=re.M)[0].strip() + "\n"
 
 
 def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
@@ -95,9 +120,8 @@ def build(output: Path) -> None:
     Args:
         output: where the files go.
     """
-    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     repository = repository_address()
-    tag = f"v{settings['project']['version']}"
+    tag = f"v{release_version()}"
     with tempfile.TemporaryDirectory() as scratch:
         subprocess.run([*BUILD, scratch, "--sdist", ROOT], check=True, stdout=subprocess.DEVNULL)
         (archive,) = Path(scratch).glob("*.tar.gz")
@@ -126,7 +150,20 @@ def check(output: Path) -> None:
 
 
 if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "dist")
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("dist"))
+    parser.add_argument(
+        "--release-notes",
+        type=Path,
+        metavar="FILE",
+        help="write the changelog of this version; refuse a version without date, or an empty repository",
+    )
+    arguments = parser.parse_args()
+    if arguments.release_notes:
+        if repository_address() == UNSET:
+            raise SystemExit("repository in pyproject.toml is empty: fill in its address.")
+        arguments.release_notes.write_text(release_notes(release_version()), encoding="utf-8")
+    folder = arguments.folder
     if folder.is_dir() and any(folder.iterdir()):
         raise SystemExit(f"{folder} is not empty: remove it, or name another folder.")
     build(folder)

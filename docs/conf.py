@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +21,13 @@ from sphinx.util import logging
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from publish import UNSET, address, repository_address  # noqa: E402
+from publish import UNSET, address, release_version, repository_address  # noqa: E402
 
 BOARDS = ROOT / "leaderboards" / "rendered"
 """The rendered leaderboards: complete HTML pages, which the site takes as they are."""
-_settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 project = "mirrorbench"
-release = version = _settings["project"]["version"]
+release = version = release_version()
 author = "the mirrorbench authors"
 project_copyright = f"{author}, Apache 2.0"
 

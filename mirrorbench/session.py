@@ -352,8 +352,6 @@ class Session:
         own_data = Data.read(names, self.plugins, self.folders.data)
         specs = [as_spec(first), as_spec(second)]
         source, distinct_texts = texts_to_compare(str(texts), column, own_data, specs)
-        for data_set in own_data.values():
-            self.reporter.note(data_set.equality_sentence(margin))
         return certify(
             completed_spec(specs[0], str(texts), column),
             completed_spec(specs[1], str(texts), column),

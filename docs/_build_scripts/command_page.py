@@ -28,7 +28,7 @@ SHARED_BY = 3
 EXIT_CODES = (
     "`0`: success; of `same`, equal.",
     "`1`: a failure, such as a cell that could not be computed.",
-    "`2`: a wrong command, such as an unknown option, encoder or task.",
+    "`2`: a wrong command, such as an unknown option, task or key of an encoder.",
     "`3`: of `same`, the data cannot say.",
     "`4`: of `same`, different.",
     "`130`: interrupted (Ctrl-C); the same command [resumes](faults.md).",

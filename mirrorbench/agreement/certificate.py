@@ -226,6 +226,8 @@ def certify(
     if not 0 < cosine < 1:
         raise UsageError(f"a cosine of {cosine:g} is not between 0 and 1", "Such as --cosine .999")
     equality = requested_equality(margin)
+    for data_set in data.values():
+        reporter.note(data_set.equality_sentence(margin))
     encoded = []
     for spec in (first, second):
         encoded.append(encode_cached(spec, texts, plugins, folders, compute, reporter))
@@ -233,7 +235,7 @@ def certify(
     cause = None
     if not agreement.are_same(cosine):
         reporter.stage("diagnosing", f"{first} and {second}")
-        sides = (_side("A", encoded[0]), _side("B", encoded[1]))
+        sides = (_side("A", encoded[0], texts), _side("B", encoded[1], texts))
         cause = diagnose(texts, *sides, agreement, cosine)
     certificate = Certificate(
         str(first), str(second), source, texts, agreement, cosine, margin, cause
@@ -269,8 +271,8 @@ def _verdict_on_task(verdict: Verdict) -> str:
     return DIFFERENT if verdict.answer in ("better", "worse") else CANNOT_SAY
 
 
-def _side(name: str, encoded: EncodedTexts) -> Side:
-    """Return one of the encoders as the diagnosis reads it."""
+def _side(name: str, encoded: EncodedTexts, texts: Sequence[str]) -> Side:
+    """Return one of the encoders as the diagnosis reads it, with the texts in the order of its vectors."""
     encoder = encoded.encoder
     encode_alone = None
     if encoded.spec.backbone != STORED_VECTORS:
@@ -279,4 +281,4 @@ def _side(name: str, encoded: EncodedTexts) -> Side:
             vectors: Array = encoder.encode([TextInput(text)])[0]
             return vectors
 
-    return Side(name, encoded.vectors, ModelReader.of(encoder), encode_alone)
+    return Side(name, encoded.vectors, ModelReader.of(encoder, texts), encode_alone)

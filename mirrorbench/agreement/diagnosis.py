@@ -57,7 +57,8 @@ class Cause:
     """What a difference comes from.
 
     Attributes:
-        kind: ``rows``, ``dimensions``, ``length``, ``numbers``, ``reading``, ``window``, ``noise`` or ``unknown``.
+        kind: ``rows``, ``dimensions``, ``length``, ``zeros``, ``numbers``, ``reading``, ``window``, ``noise`` or
+            ``unknown``.
         sentence: what was found, as a sentence.
         details: further sentences.
     """
@@ -99,7 +100,7 @@ def diagnose(
     if agreement.are_same(cosine):
         return None
     is_different = agreement.cosines <= cosine
-    cause = _cause_in_vectors(first, second, agreement, is_different)
+    cause = _cause_in_vectors(texts, first, second, agreement, is_different)
     if cause is not None:
         return cause
     # The model of either encoder may be read so that it gives the vectors of the other.
@@ -140,7 +141,11 @@ def _part(side: Side, rows: NDArray[np.intp]) -> Side:
 
 
 def _cause_in_vectors(
-    first: Side, second: Side, agreement: Agreement, is_different: NDArray[np.bool_]
+    texts: Sequence[str],
+    first: Side,
+    second: Side,
+    agreement: Agreement,
+    is_different: NDArray[np.bool_],
 ) -> Cause | None:
     """Return the cause if the vectors alone show it: cut, of another length, or in other rows."""
     n_first, n_second = agreement.dimensions
@@ -152,27 +157,37 @@ def _cause_in_vectors(
                 f"of {longer.name}"
             )
             return Cause("dimensions", sentence)
-        words = _length_words(agreement)
+        words = _length_words(texts, first, agreement)
         return Cause("length", f"{second.name} is {first.name} {words}")
     if n_first != n_second:
         return None
+    for side in (first, second):
+        are_zeros = not side.vectors[is_different].any()
+        if are_zeros:
+            rows = np.flatnonzero(is_different)
+            which = f"text {rows[0] + 1}" if len(rows) == 1 else f"{len(rows):,} texts"
+            return Cause("zeros", f"{side.name} has a vector of zeros for {which}")
     moved = _moved_rows(first.vectors, second.vectors, is_different)
     if moved:
         return Cause("rows", f"{second.name} has the vectors of {first.name} {moved}")
     return None
 
 
-def _length_words(agreement: Agreement) -> str:
+def _length_words(texts: Sequence[str], first: Side, agreement: Agreement) -> str:
     """Say how the lengths of the second vectors differ from the first ones', whose directions they have."""
+    lengths = agreement.second_lengths
     is_longer_than_zero = agreement.first_lengths > 0
     ratios = agreement.second_lengths[is_longer_than_zero]
     ratios = ratios / agreement.first_lengths[is_longer_than_zero]
     if np.ptp(ratios) <= SAME_LENGTH * ratios.mean():
         return f"times {ratios.mean():.4g}"
-    if _are_one(agreement.second_lengths):
+    if _are_one(lengths):
         return "scaled to length 1"
-    if _are_one(agreement.first_lengths):
-        return "without scaling to length 1"
+    if first.reader is not None and first.reader.own.pooling.normalize:
+        rows = _spread(np.arange(len(texts)), SAMPLE)
+        unscaled = first.reader.vectors([texts[row] for row in rows], [first.reader.own])[0]
+        if _have_lengths(unscaled, lengths[rows]):
+            return "without scaling to length 1"
     return "with vectors of other lengths"
 
 
@@ -220,17 +235,20 @@ def _are_one(lengths: Numbers) -> bool:
     return len(others) > 0 and bool((np.abs(others - 1) <= SAME_LENGTH).all())
 
 
+def _have_lengths(vectors: Array, lengths: Numbers) -> bool:
+    """Return whether vectors have these lengths."""
+    differences = np.abs(np.linalg.norm(vectors.astype(np.float64), axis=1) - lengths)
+    return bool((differences <= SAME_LENGTH * lengths).all())
+
+
 def _moved_rows(first: Array, second: Array, is_different: NDArray[np.bool_]) -> str:
     """Say in which rows the second vectors stand if they are the first ones in another order; else return ""."""
     rows = np.flatnonzero(is_different)[:MOST_MOVED_ROWS]
     steps: Counter[int] = Counter()
     origins: set[int] = set()
-    for row in rows:
-        cosines = cosines_of(first, np.broadcast_to(second[row], first.shape))
-        nearest = int(np.argmax(cosines))
-        if nearest != row and cosines[nearest] > REPRODUCED:
-            steps[int(row) - nearest] += 1
-            origins.add(nearest)
+    for row, origin in _origins(first, second, rows).items():
+        steps[row - origin] += 1
+        origins.add(origin)
     n_moved = steps.total()
     if n_moved < SHARE_REPRODUCED * len(rows) or n_moved < 2:
         return ""
@@ -242,6 +260,17 @@ def _moved_rows(first: Array, second: Array, is_different: NDArray[np.bool_]) ->
         return "in another order of rows"
     noun = "row" if abs(step) == 1 else "rows"
     return f"{abs(step)} {noun} {'later' if step > 0 else 'earlier'}"
+
+
+def _origins(first: Array, second: Array, rows: NDArray[np.intp]) -> dict[int, int]:
+    """Return for some rows the other row of the first vectors that has the second vector, if there is one."""
+    origins = {}
+    for row in rows:
+        cosines = cosines_of(first, np.broadcast_to(second[row], first.shape))
+        nearest = int(np.argmax(cosines))
+        if nearest != row and cosines[nearest] > REPRODUCED:
+            origins[int(row)] = nearest
+    return origins
 
 
 def _other_reading(
@@ -273,20 +302,30 @@ def _other_reading(
         details.append(
             f"{still_different.sum():,} of {len(texts):,} texts have other vectors even so"
         )
-    lengths_words = _scaling_words(model, other, reader)
+    lengths_words = _scaling_words(vectors, other.vectors, reader)
     words = ", ".join([*reading.words, *lengths_words])
     return Cause("reading", f"{other.name} is {model.name} read {words}", tuple(details))
 
 
-def _scaling_words(model: Side, other: Side, reader: ModelReader) -> list[str]:
-    """Say whether the other vectors are scaled to length 1 if those of the model are not, or the other way round."""
-    other_lengths = np.linalg.norm(other.vectors.astype(np.float64), axis=1)
+def _scaling_words(unscaled: Array, other: Array, reader: ModelReader) -> list[str]:
+    """Say whether the other vectors are scaled to length 1 if those of the model are not, or the other way round.
+
+    Args:
+        unscaled: the vectors of the reading that gives the directions of the other ones, before any scaling.
+        other: the other vectors of the same texts.
+        reader: the reader of the model.
+    """
+    other_lengths = np.linalg.norm(other.astype(np.float64), axis=1)
     is_scaled = _are_one(other_lengths)
     if is_scaled and not reader.own.pooling.normalize:
         return ["scaled to length 1"]
-    if not is_scaled and reader.own.pooling.normalize:
+    if is_scaled or not reader.own.pooling.normalize:
+        return []
+    # Texts with another vector than by this reading have no part in it.
+    is_read = cosines_of(unscaled, other) > REPRODUCED
+    if _have_lengths(unscaled[is_read], other_lengths[is_read]):
         return ["without scaling to length 1"]
-    return []
+    return ["with vectors of other lengths"]
 
 
 def _sample(lengths: NDArray[np.int_], is_different: NDArray[np.bool_]) -> NDArray[np.intp]:
@@ -411,7 +450,7 @@ def _window(
     candidate = reader.with_window(reading, best_window)
     for found, array in try_readings(reader, [texts[row] for row in more_rows], [candidate]):
         if _reproduces(cosines_of(array, targets), own_error):
-            words = ", ".join([*found.words, *_scaling_words(model, other, reader)])
+            words = ", ".join([*found.words, *_scaling_words(array, targets, reader)])
             return Cause("window", f"{other.name} is {model.name} read {words}")
     return None
 
@@ -480,8 +519,17 @@ def _unknown(
     if is_different.all():
         details.append("all texts differ")
     else:
-        traits = shared_traits(texts, is_different.tolist())
-        details += traits or ["the texts that differ share nothing that was looked at"]
+        details += shared_traits(texts, is_different.tolist())
+        if first.vectors.shape == second.vectors.shape:
+            rows = np.flatnonzero(is_different)[:MOST_MOVED_ROWS]
+            n_of_other_texts = len(_origins(first.vectors, second.vectors, rows))
+            if n_of_other_texts:
+                details.append(
+                    f"{n_of_other_texts:,} of {len(rows):,} texts that differ have in {second.name} the vector that "
+                    f"another text has in {first.name}"
+                )
+        if not details:
+            details.append("the texts that differ share nothing that was looked at")
     for side in (first, second):
         if len(texts) > 1 and _are_one_vector(side.vectors):
             details.append(f"{side.name} has the same vector for all texts")

@@ -34,8 +34,6 @@ MOST_SPREAD = 3.0
 3.0 and more)."""
 HALF_PRECISION_FACTOR = 10
 """Noise is that of half precision up to so many times what autocast to bf16 makes; weights in bf16 make 4 times."""
-INT8_FACTOR = 3
-"""And that of int8 up to so many times what int8 weights and activations make, with one scale for each tensor."""
 SAMPLE = 48
 """Number of texts with which the noise of a model is measured."""
 LEAST_ERROR = 1e-9
@@ -74,13 +72,15 @@ def noise_words(reader: ModelReader, texts: Sequence[str], own: Array, other: Ar
     is_alike = _are_alike(errors, half_precision_errors) or _are_alike(errors, int8_errors)
     if is_alike and not is_half_precision and not is_int8:
         is_half_precision = error <= HALF_PRECISION_FACTOR * half_precision
-        is_int8 = not is_half_precision and error <= INT8_FACTOR * int8
+        # One scale for each tensor of weights and activations makes the largest errors that int8 has.
+        is_int8 = not is_half_precision and error <= int8
     if is_half_precision:
         measured = f"bf16 makes {half_precision:.1g} here"
         return f"noise as of half precision (median of 1 - cosine: {error:.1g}; {measured})"
     if is_int8:
-        measured = f"int8 weights and activations make {int8:.1g} here"
-        return f"noise as of int8 or fewer bits (median of 1 - cosine: {error:.1g}; {measured})"
+        int8_weights = float(np.median(_errors(own, _with_weights_in_int8(reader, sample))))
+        measured = f"int8 weights make {int8_weights:.1g} here, with int8 activations {int8:.1g}"
+        return f"noise of the size of int8 (median of 1 - cosine: {error:.1g}; {measured})"
     return ""
 
 

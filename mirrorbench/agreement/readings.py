@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mirrorbench.core.encoder_protocol import Array, TextInput
 from mirrorbench.core.errors import MirrorbenchError
@@ -37,6 +39,8 @@ POOLING_WORDS = {
 """How a sentence names the poolings that are tried."""
 PADDED_LENGTHS = (64, 128, 256, 512)
 """Numbers of tokens to which texts are often padded."""
+BATCH_SIZES = (8, 16, 32, 64, 100, 128, 256)
+"""Numbers of texts that are often encoded at once, and then padded to the longest of them."""
 USUAL_WINDOWS = (
     32,
     64,
@@ -89,12 +93,14 @@ class Reading:
         edit: a change to the tokens; ``None`` for those of the tokenizer.
         words: in what it differs from the encoder's own reading, for a sentence; empty for its own.
         padded_to: number of tokens to which texts are padded for ``mean-padded``; 0 for other poolings.
+        batch_size: instead, number of consecutive texts that are padded to the longest of them; 0 for none.
     """
 
     pooling: Pooling
     edit: TokenEdit | None = None
     words: tuple[str, ...] = ()
     padded_to: int = 0
+    batch_size: int = 0
 
 
 class ModelReader:
@@ -102,9 +108,10 @@ class ModelReader:
 
     Args:
         encoder: an encoder that makes a vector of a text's hidden states.
+        sequence: the texts in the order in which they were encoded elsewhere, of which a text's batch consists.
     """
 
-    def __init__(self, encoder: TransformerEncoder) -> None:
+    def __init__(self, encoder: TransformerEncoder, sequence: Sequence[str] = ()) -> None:
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
         transformer = encoder.transformer
@@ -116,12 +123,13 @@ class ModelReader:
         transformer.traits = traits
         self.transformer = transformer
         self.own = Reading(encoder.pooling)
+        self._sequence = sequence
         self._encoder = TransformerEncoder(
             transformer, encoder.pooling, encoder.precision, encoder.fingerprint
         )
 
     @classmethod
-    def of(cls, encoder: object) -> ModelReader | None:
+    def of(cls, encoder: object, sequence: Sequence[str] = ()) -> ModelReader | None:
         """Return the reader of an encoder; ``None`` if its model cannot be read in other ways."""
         from mirrorbench.models.transformer_encoder import TransformerEncoder
 
@@ -131,10 +139,12 @@ class ModelReader:
         # A prompt that repeats the text, or has a mask, is read at its own place.
         if pooling.of_target or pooling.is_repeated or MASK in pooling.prompt:
             return None
-        return cls(encoder)
+        return cls(encoder, sequence)
 
     def vectors(self, texts: Sequence[str], readings: Sequence[Reading]) -> list[Array]:
         """Return the vectors of texts for each of several readings of the same tokens, each of shape (n, dimensions).
+
+        They are not scaled to length 1, even if those of the encoder are.
 
         Raises:
             MirrorbenchError: the model cannot be read in this way.
@@ -148,12 +158,37 @@ class ModelReader:
             ids = _edited(ids, first.edit)
         width = self.transformer.dimensions
         vectors = [np.empty((len(texts), width), dtype=np.float32) for _ in readings]
-        poolings = [reading.pooling for reading in readings]
+        poolings = [replace(reading.pooling, normalize=False) for reading in readings]
+        lengths = self._padded_lengths(texts, first)
         with torch.inference_mode():
-            for rows, pooled in self._encoder.batches(ids, None, poolings, first.padded_to):
-                for array, batch in zip(vectors, pooled, strict=True):
-                    array[rows] = batch.float().cpu().numpy()
+            for length in np.unique(lengths):
+                rows_of_length = np.flatnonzero(lengths == length)
+                batches = self._encoder.batches(
+                    ids.take(rows_of_length), None, poolings, int(length)
+                )
+                for rows, pooled in batches:
+                    for array, batch in zip(vectors, pooled, strict=True):
+                        array[rows_of_length[rows]] = batch.float().cpu().numpy()
         return vectors
+
+    def _padded_lengths(self, texts: Sequence[str], reading: Reading) -> NDArray[np.intp]:
+        """Return the number of tokens to which each text is padded; 0 for none."""
+        if not reading.batch_size:
+            return np.full(len(texts), reading.padded_to, dtype=np.intp)
+        size = reading.batch_size
+        longest_of_text: dict[str, int] = {}
+        for start in range(0, len(self._sequence), size):
+            batch = slice(start, start + size)
+            longest = int(max(self._lengths_in_sequence[batch]))
+            longest_of_text |= dict.fromkeys(self._sequence[batch], longest)
+        return np.array([longest_of_text[text] for text in texts], dtype=np.intp)
+
+    @cached_property
+    def _lengths_in_sequence(self) -> Sequence[int]:
+        """Number of tokens that the encoder reads of each text of the sequence."""
+        inputs = [TextInput(text) for text in self._sequence]
+        lengths: list[int] = self.transformer.read(inputs, self.own.pooling).ids.lengths.tolist()
+        return lengths
 
     def lengths(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, uncut, with special tokens, without a prompt."""
@@ -224,6 +259,13 @@ class ModelReader:
             pooling = replace(own, mode=PADDED, max_length=length)
             words = f"{POOLING_WORDS[PADDED]} to {length} tokens"
             yield [Reading(pooling, None, (words,), padded_to=length)]
+        pooling = replace(own, mode=PADDED)
+        n_texts = len(self._sequence)
+        for size in (*(size for size in BATCH_SIZES if size < n_texts), n_texts):
+            if size > 1:
+                number = "all" if size == n_texts else f"{size:,}"
+                words = f"{POOLING_WORDS[PADDED]} to the longest of {number} texts"
+                yield [Reading(pooling, None, (words,), batch_size=size)]
 
     def _prompts(self) -> list[tuple[str, str]]:
         """Return prompts to try as (words for a sentence, template), the encoder's own first, with no words."""
@@ -264,6 +306,7 @@ def token_edits(transformer: Transformer) -> list[TokenEdit]:
         edits.append(TokenEdit(f"with {tokenizer.eos_token} after it", lambda row: row + end))
     if n_begin and n_end:
         edits.append(TokenEdit("without special tokens", lambda row: row[n_begin:-n_end] or row))
+        edits.append(TokenEdit("with special tokens twice", lambda row: begin + row + end))
     return edits
 
 

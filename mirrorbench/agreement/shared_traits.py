@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import unicodedata
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ Trait = Callable[[str], bool]
 """Whether a text has a trait."""
 CLEAR_DIFFERENCE = 0.6
 """Least difference of the shares of differing and other texts for a trait to be named."""
+FEWEST_TEXTS = 5
+"""Number of texts from which what they share is no coincidence."""
 MOST_TRAITS = 3
 """Number of traits that are named at most."""
 
@@ -17,13 +20,15 @@ MOST_TRAITS = 3
 def shared_traits(texts: Sequence[str], differing: Sequence[bool]) -> list[str]:
     """Return phrases on what texts that differ have, and others do not, the clearest first: ``hold a digit``.
 
+    There are none for a few texts, which always share something.
+
     Args:
         texts: the texts.
         differing: for each text, whether its two vectors differ.
     """
     differing_texts = [text for text, differs in zip(texts, differing, strict=True) if differs]
     other_texts = [text for text, differs in zip(texts, differing, strict=True) if not differs]
-    if not differing_texts or not other_texts:
+    if min(len(differing_texts), len(other_texts)) < FEWEST_TEXTS:
         return []
 
     def clearest(traits: dict[str, Trait]) -> list[tuple[float, str]]:
@@ -63,6 +68,7 @@ def _characters(texts: Sequence[str]) -> dict[str, Trait]:
         "hold several spaces in a row": lambda text: "  " in text.strip(),
         "hold a symbol or an emoji": _holds("S"),
         "hold punctuation": _holds("P"),
+        "hold a character that HTML escapes": lambda text: html.escape(text) != text,
         "hold no letter": lambda text: not any(map(str.isalpha, text)),
         "are not in Unicode's composed form": lambda text: (
             not unicodedata.is_normalized("NFC", text)

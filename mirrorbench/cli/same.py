@@ -197,7 +197,8 @@ def _verdict_sentence(certificate: Certificate) -> str:
     elif n_same == n:
         words = f"B's vectors have the directions of A's on all {n:,} texts, but other lengths."
     else:
-        words = f"B's vectors are not A's: {n_same:,} of {n:,} texts have a cosine above {certificate.cosine:g}."
+        texts = "text has" if n == 1 else "texts have"
+        words = f"B's vectors are not A's: {n_same:,} of {n:,} {texts} a cosine above {certificate.cosine:g}."
     if certificate.has_same_vectors or not certificate.tasks:
         return f"{certificate.verdict.capitalize()}. {words}"
     within = margin_words(certificate.margin)

@@ -453,9 +453,9 @@ def _unavailable_error(hub_id: str, offline: bool, error: Exception) -> ModelUna
         problem += f" and the hub ({reason[:160]})"
 
     hint = (
-        "Use a local copy:        --encoder ./path/to/model\n"
+        "Name a local copy:       ./path/to/model\n"
         "point at another cache:  HF_HOME=/path/to/hf\n"
-        "or the embedded model:   --encoder tiny"
+        "or the embedded model:   tiny"
     )
     gated_models = [backbone.hub_id for backbone in BACKBONES.values() if backbone.gated]
     if isinstance(error, GatedRepoError) or hub_id in gated_models:

@@ -129,7 +129,7 @@ def create_stored_vectors(spec: EncoderSpec, context: EncoderContext) -> StoredV
         texts_column = texts_column or TEXT_COLUMN
         _check_text_column(spec, path, texts_column)
     texts = _read_texts(texts_source, texts_column, context)
-    _check_counts(path, len(vectors), texts_source, len(texts))
+    _check_counts(path, vectors, texts_source, len(texts))
     identity = {"vectors": kept_checksum(path), "texts": _texts_checksum(texts)}
     if state([("", path)]) != state_before:
         raise UsageError(f"{path} changed while it was read", "Run the command again.")
@@ -288,13 +288,16 @@ def _read_texts(source: str, column: str, context: EncoderContext) -> list[str]:
     return [line.input.text for line in read_inputs(source, column, note=context.note)]
 
 
-def _check_counts(path: Path, n_vectors: int, texts_source: str, n_texts: int) -> None:
+def _check_counts(path: Path, vectors: Array, texts_source: str, n_texts: int) -> None:
     """Raise a ``UsageError`` if the number of vectors is not that of the texts."""
+    n_vectors, n_dimensions = vectors.shape
     if n_vectors == n_texts:
         return
     hint = "The first vector is that of the first text, and so on; blank lines count as texts."
+    if n_texts == n_dimensions:
+        hint = "Each vector is a row of the array; here it seems to be a column (vectors.T is the other way)."
     if n_texts == n_vectors + 1:
-        hint = "Perhaps the first line is a header that is read as a text, or the last is blank."
+        hint = "Perhaps the first line is a header that is read as a text, the last is blank, or a vector is missing."
     if n_vectors == n_texts + 1:
         hint = "Perhaps the first text is read as a header, or a header has a vector."
     raise UsageError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from mirrorbench.agreement.diagnosis import Cause, Side, diagnose
 from mirrorbench.agreement.measures import Agreement
@@ -25,9 +24,31 @@ def diagnosed(first: Array, second: Array) -> Cause:
     return cause
 
 
-@pytest.mark.parametrize("value", [0, 0.1])
-def test_one_vector_for_all_texts_is_reported(value: float) -> None:
-    constant = np.full((len(TEXTS), 32), value, dtype=np.float32)
+def test_vectors_of_zeros_are_reported() -> None:
+    vectors = random_vectors(0)
+    changed = vectors.copy()
+    changed[5] = 0
+    assert diagnosed(vectors, changed).sentence == "B has a vector of zeros for text 6"
+    assert (
+        diagnosed(vectors, 0 * vectors).sentence
+        == f"B has a vector of zeros for {len(TEXTS)} texts"
+    )
+
+
+def test_vectors_of_other_texts_are_counted() -> None:
+    vectors = random_vectors(0)
+    changed = vectors.copy()
+    changed[5] = vectors[8]
+    changed[6] = -vectors[6]
+    cause = diagnosed(vectors, changed)
+    assert cause.kind == "unknown"
+    assert cause.details == (
+        "1 of 2 texts that differ have in B the vector that another text has in A",
+    )
+
+
+def test_one_vector_for_all_texts_is_reported() -> None:
+    constant = np.full((len(TEXTS), 32), 0.1, dtype=np.float32)
     cause = diagnosed(random_vectors(0), constant)
     assert cause.kind == "unknown"
     assert "B has the same vector for all texts" in cause.details

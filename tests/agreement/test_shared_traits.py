@@ -13,6 +13,7 @@ PLAIN = ["a cat sleeps", "the river rose", "nobody came", "it was late", "birds 
     ("differing", "trait"),
     [
         (["in 1984 it fell", "route 66"], "hold a digit"),
+        (["this < that", "'so it goes'"], "HTML escapes"),
         (["Москва зимой", "снег идёт"], "are in Cyrillic script"),
         (["first\nsecond", "a\nb"], "hold a line break"),
         ([" a cat", "a dog "], "begin or end with a space"),
@@ -22,6 +23,7 @@ PLAIN = ["a cat sleeps", "the river rose", "nobody came", "it was late", "birds 
     ],
 )
 def test_trait_that_only_differing_texts_have_is_named(differing: list[str], trait: str) -> None:
+    differing *= 3
     texts = [*PLAIN, *differing]
     flags = [False] * len(PLAIN) + [True] * len(differing)
     phrases = shared_traits(texts, flags)
@@ -29,9 +31,13 @@ def test_trait_that_only_differing_texts_have_is_named(differing: list[str], tra
 
 
 def test_traits_of_all_texts_are_not_named() -> None:
-    texts = ["room 1", "room 2", "room 3", "room 4"]
-    assert shared_traits(texts, [True, False, True, False]) == []
-    assert shared_traits(texts, [True] * 4) == []
+    texts = [f"room {number}" for number in range(12)]
+    assert shared_traits(texts, [True, False] * 6) == []
+    assert shared_traits(texts, [True] * 12) == []
+
+
+def test_traits_of_a_few_texts_are_not_named() -> None:
+    assert shared_traits([*PLAIN, "in 1984 it fell"], [False] * len(PLAIN) + [True]) == []
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mirrorbench.core.identity import __version__, checksum, digest
+from mirrorbench.core.identity import checksum, digest
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -35,6 +35,11 @@ def test_half_surrogate_pairs_have_a_checksum() -> None:
     assert checksum("\ud800") == hashlib.sha256(b"\xed\xa0\x80").hexdigest()
 
 
-def test_version_is_that_of_the_distribution() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["version"] == __version__
+@pytest.mark.parametrize(
+    "project", [ROOT, *sorted(ROOT.glob("plugins/*/"))], ids=lambda path: path.name
+)
+def test_version_of_every_package_is_read_from_one_place(project: Path) -> None:
+    settings = tomllib.loads((project / "pyproject.toml").read_text(encoding="utf-8"))
+    assert settings["project"]["dynamic"] == ["version"]
+    source = (project / settings["tool"]["hatch"]["version"]["path"]).resolve()
+    assert source == ROOT / "mirrorbench" / "core" / "identity.py"

@@ -22,8 +22,8 @@ class Deployment:
     Attributes:
         window: number of tokens to which texts are cut.
         scaled: whether vectors are scaled to length 1.
-        pooling: ``mean``, ``first``, ``last``, ``max`` or ``padded``: the mean over all positions of a batch of eight
-            texts, in which padding is attended to.
+        pooling: ``mean``, ``first``, ``last`` or ``max``; or the mean over all positions of a batch of eight texts, in
+            which padding is not attended to (``masked``), or is (``padded``).
         prefix: stands before each text.
         cut: the side on which long texts lose tokens.
         clean: changes each text.
@@ -60,8 +60,8 @@ class PlainModel:
             text = deployment.prefix + deployment.clean(text)
             row = self.tokenizer(text, verbose=False)["input_ids"]
             rows.append(deployment.edit(self._cut(row, deployment)))
-        if deployment.pooling == "padded":
-            vectors = self._with_padding(rows)
+        if deployment.pooling in ("padded", "masked"):
+            vectors = self._with_padding(rows, deployment.pooling == "masked")
         else:
             vectors = self._without_padding(rows, deployment)
         if deployment.scaled:
@@ -95,15 +95,19 @@ class PlainModel:
             vectors.append(pooled[deployment.pooling])
         return np.array(vectors)
 
-    def _with_padding(self, rows: list[list[int]]) -> Vectors:
+    def _with_padding(self, rows: list[list[int]], is_masked: bool) -> Vectors:
         model = self._model("fp32")
         vectors: list[Vectors] = []
         for start in range(0, len(rows), 8):
             batch = rows[start : start + 8]
             width = max(map(len, batch))
             padded = [row + [0] * (width - len(row)) for row in batch]
+            mask = torch.ones(len(batch), width, dtype=torch.long)
+            if is_masked:
+                for one_mask, row in zip(mask, batch, strict=True):
+                    one_mask[len(row) :] = 0
             with torch.no_grad():
-                states = model(torch.tensor(padded)).last_hidden_state
+                states = model(torch.tensor(padded), attention_mask=mask).last_hidden_state
             vectors.extend(states.mean(dim=1).numpy())
         return np.array(vectors)
 

@@ -74,7 +74,7 @@ def test_unavailable_hub_model_is_reported_with_remedy(
     ) as caught:
         backbones.locate(parse_spec("roberta@unanswered+mirror"), "en", offline=False)
     assert f"{tmp_path}) and the hub (" in caught.value.message
-    for way_out in ("--encoder ./path/to/model", "HF_HOME=", "--encoder tiny"):
+    for way_out in ("./path/to/model", "HF_HOME=", "tiny"):
         assert way_out in caught.value.hint
     assert "terms" not in caught.value.hint
     error = GatedRepoError("401 Client Error", response=Response())

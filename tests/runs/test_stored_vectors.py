@@ -128,6 +128,14 @@ def test_other_number_of_texts_is_refused(tmp_path: Path, texts: list[str], hint
     assert hint in caught.value.hint
 
 
+def test_transposed_vectors_are_recognised(tmp_path: Path) -> None:
+    texts = [f"text {number}" for number in range(8)]
+    transposed = np.random.default_rng(0).normal(size=(5, len(texts)))
+    with pytest.raises(UsageError) as caught:
+        opened(path=written(tmp_path, transposed), texts=written_texts(tmp_path, texts))
+    assert "seems to be a column" in caught.value.hint
+
+
 @pytest.mark.parametrize(
     ("array", "message"),
     [

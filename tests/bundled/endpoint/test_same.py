@@ -28,8 +28,10 @@ MINILM = Deployment(window=256, scaled=True)
 """As the files of MiniLM say."""
 END = 2
 """The id of </s> of the random decoder, which its tokenizer does not add."""
+CLS = 101
+"""The id of [CLS] of MiniLM."""
 SEP = 102
-"""The id of [SEP] of MiniLM."""
+"""And of [SEP]."""
 
 
 class Comparison:
@@ -146,9 +148,7 @@ MORE_DECODER_CAUSES = [
         "read at its last token",
         id="last token and bf16",
     ),
-    pytest.param(
-        replace(DECODER, numbers="int8"), "with noise as of int8 or fewer bits", id="int8"
-    ),
+    pytest.param(replace(DECODER, numbers="int8"), "with noise of the size of int8", id="int8"),
 ]
 
 
@@ -266,9 +266,9 @@ def test_single_other_text_is_unknown(decoder: Comparison) -> None:
     assert certificate.agreement.worst(1) == [3]
 
 
-@pytest.mark.parametrize("shape", [(len(TEXTS), 20), (len(TEXTS), 32)], ids=["fewer", "zeros"])
-def test_unrelated_vectors_are_unknown(decoder: Comparison, shape: tuple[int, int]) -> None:
-    numbers = np.random.default_rng(1).normal(size=shape) if shape[1] == 20 else np.zeros(shape)
+@pytest.mark.parametrize("dimensions", [20, 32])
+def test_unrelated_vectors_are_unknown(decoder: Comparison, dimensions: int) -> None:
+    numbers = np.random.default_rng(1).normal(size=(len(TEXTS), dimensions))
     certificate = decoder.with_file(replace(DECODER, finish=lambda vectors: numbers))
     assert sentence(certificate) == UNKNOWN
 
@@ -293,11 +293,24 @@ MINILM_CAUSES = [
         replace(MINILM, window=90), "read in a window of 90 tokens (its own: 256)", id="window"
     ),
     pytest.param(replace(MINILM, scaled=False), "without scaling to length 1", id="scale"),
-    pytest.param(
-        replace(MINILM, numbers="dynamic"), "with noise as of int8 or fewer bits", id="int8"
-    ),
+    pytest.param(replace(MINILM, numbers="dynamic"), "with noise of the size of int8", id="int8"),
 ]
 MORE_MINILM_CAUSES = [
+    pytest.param(
+        replace(MINILM, finish=lambda vectors: vectors * np.linspace(1, 2, len(vectors))[:, None]),
+        "with vectors of other lengths",
+        id="lengths",
+    ),
+    pytest.param(
+        replace(MINILM, pooling="masked"),
+        "read by the mean with padding to the longest of 8 texts",
+        id="padded batches",
+    ),
+    pytest.param(
+        replace(MINILM, edit=lambda row: [CLS, *row, SEP]),
+        "read with special tokens twice",
+        id="both twice",
+    ),
     pytest.param(
         replace(MINILM, edit=lambda row: [*row, SEP]), "read with [SEP] twice", id="end twice"
     ),
