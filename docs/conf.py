@@ -127,9 +127,15 @@ def _file(link: nodes.Element, folder: Path) -> Path:
 
 
 def copy_boards(app: Sphinx, error: Exception | None) -> None:
-    """Copy the rendered leaderboards beside the pages."""
-    if error is None and app.builder.format == "html":
-        shutil.copytree(BOARDS, Path(app.outdir) / BOARDS.relative_to(ROOT), dirs_exist_ok=True)
+    """Copy the rendered leaderboards beside the pages, with a link to the page that lists them."""
+    if error is not None or app.builder.format != "html":
+        return
+    copies = Path(app.outdir) / BOARDS.relative_to(ROOT)
+    shutil.copytree(BOARDS, copies, dirs_exist_ok=True)
+    for board in copies.glob("*.html"):
+        page = board.read_text(encoding="utf-8")
+        link = '<p><a href="../README.html">All leaderboards</a></p>'
+        board.write_text(page.replace("<body>", f"<body>{link}", 1), encoding="utf-8")
 
 
 def describe_values(

@@ -79,6 +79,7 @@ def test_site_is_built_without_warnings(site_links: Any, tmp_path: Path) -> None
     for page in ("tutorial.html", "../plugins/mirrorbench-mteb/README.html"):
         assert f'href="{page}"' in first
     for board in ("embedded", "english", "label-free"):
-        assert (site / "leaderboards" / "rendered" / f"{board}.html").is_file()
+        page = (site / "leaderboards" / "rendered" / f"{board}.html").read_text(encoding="utf-8")
+        assert 'href="../README.html"' in page
     api = (site / "docs" / "api.html").read_text(encoding="utf-8")
     assert 'id="mirrorbench.tune"' in api
