@@ -149,7 +149,12 @@ def check(output: Path) -> None:
     )
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Build and check the files of the command line's folder.
+
+    Raises:
+        SystemExit: the folder is not empty, or ``--release-notes`` is given and the release is not ready.
+    """
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("folder", nargs="?", type=Path, default=Path("dist"))
     parser.add_argument(
@@ -159,12 +164,16 @@ if __name__ == "__main__":
         help="write the changelog of this version; refuse a version without date, or an empty repository",
     )
     arguments = parser.parse_args()
+    folder = arguments.folder
+    if folder.is_dir() and any(folder.iterdir()):
+        raise SystemExit(f"{folder} is not empty: remove it, or name another folder.")
     if arguments.release_notes:
         if repository_address() == UNSET:
             raise SystemExit("repository in pyproject.toml is empty: fill in its address.")
         arguments.release_notes.write_text(release_notes(release_version()), encoding="utf-8")
-    folder = arguments.folder
-    if folder.is_dir() and any(folder.iterdir()):
-        raise SystemExit(f"{folder} is not empty: remove it, or name another folder.")
     build(folder)
     check(folder)
+
+
+if __name__ == "__main__":
+    main()

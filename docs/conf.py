@@ -24,7 +24,7 @@ sys.path.insert(0, str(ROOT))
 from publish import UNSET, address, release_version, repository_address  # noqa: E402
 
 BOARDS = ROOT / "leaderboards" / "rendered"
-"""The rendered leaderboards: complete HTML pages, which the site takes as they are."""
+"""The rendered leaderboards: complete HTML pages, which the site copies."""
 
 project = "mirrorbench"
 release = version = release_version()
@@ -55,7 +55,7 @@ nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600  # seconds for a cell
 nb_merge_streams = True
-nb_output_stderr = "remove"
+nb_output_stderr = "remove"  # tqdm warns that its bars for notebooks are not installed
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "description"
@@ -132,9 +132,9 @@ def copy_boards(app: Sphinx, error: Exception | None) -> None:
         return
     copies = Path(app.outdir) / BOARDS.relative_to(ROOT)
     shutil.copytree(BOARDS, copies, dirs_exist_ok=True)
+    link = '<p><a href="../README.html">All leaderboards</a></p>'
     for board in copies.glob("*.html"):
         page = board.read_text(encoding="utf-8")
-        link = '<p><a href="../README.html">All leaderboards</a></p>'
         board.write_text(page.replace("<body>", f"<body>{link}", 1), encoding="utf-8")
 
 

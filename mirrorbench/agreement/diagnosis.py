@@ -177,8 +177,7 @@ def _length_words(texts: Sequence[str], first: Side, agreement: Agreement) -> st
     """Say how the lengths of the second vectors differ from the first ones', whose directions they have."""
     lengths = agreement.second_lengths
     is_longer_than_zero = agreement.first_lengths > 0
-    ratios = agreement.second_lengths[is_longer_than_zero]
-    ratios = ratios / agreement.first_lengths[is_longer_than_zero]
+    ratios = lengths[is_longer_than_zero] / agreement.first_lengths[is_longer_than_zero]
     if np.ptp(ratios) <= SAME_LENGTH * ratios.mean():
         return f"times {ratios.mean():.4g}"
     if _are_one(lengths):

@@ -57,6 +57,7 @@ def noise_words(reader: ModelReader, texts: Sequence[str], own: Array, other: Ar
     other = other[rows]
     half_precision_vectors = _in_half_precision(reader, sample)
     int8_vectors = _in_int8(reader, sample)
+    int8_weights_vectors = _with_weights_in_int8(reader, sample)
     errors = _errors(own, other)
     half_precision_errors = _errors(own, half_precision_vectors)
     int8_errors = _errors(own, int8_vectors)
@@ -66,7 +67,7 @@ def noise_words(reader: ModelReader, texts: Sequence[str], own: Array, other: Ar
 
     is_half_precision = _have_same_direction(own, other, [_with_weights_in_bf16(reader, sample)])
     is_int8 = not is_half_precision and _have_same_direction(
-        own, other, [int8_vectors, _with_weights_in_int8(reader, sample)]
+        own, other, [int8_vectors, int8_weights_vectors]
     )
     # Rounded in another way, vectors change in another direction, but those of the same texts most.
     is_alike = _are_alike(errors, half_precision_errors) or _are_alike(errors, int8_errors)
@@ -78,7 +79,7 @@ def noise_words(reader: ModelReader, texts: Sequence[str], own: Array, other: Ar
         measured = f"bf16 makes {half_precision:.1g} here"
         return f"noise as of half precision (median of 1 - cosine: {error:.1g}; {measured})"
     if is_int8:
-        int8_weights = float(np.median(_errors(own, _with_weights_in_int8(reader, sample))))
+        int8_weights = float(np.median(_errors(own, int8_weights_vectors)))
         measured = f"int8 weights make {int8_weights:.1g} here, with int8 activations {int8:.1g}"
         return f"noise of the size of int8 (median of 1 - cosine: {error:.1g}; {measured})"
     return ""

@@ -40,7 +40,8 @@ POOLING_WORDS = {
 PADDED_LENGTHS = (64, 128, 256, 512)
 """Numbers of tokens to which texts are often padded."""
 BATCH_SIZES = (8, 16, 32, 64, 100, 128, 256)
-"""Numbers of texts that are often encoded at once, and then padded to the longest of them."""
+"""Numbers of texts that are often encoded at once, and then padded to the longest of them. Tried only if no text has
+more tokens than the largest of ``PADDED_LENGTHS``."""
 USUAL_WINDOWS = (
     32,
     64,
@@ -259,13 +260,16 @@ class ModelReader:
             pooling = replace(own, mode=PADDED, max_length=length)
             words = f"{POOLING_WORDS[PADDED]} to {length} tokens"
             yield [Reading(pooling, None, (words,), padded_to=length)]
-        pooling = replace(own, mode=PADDED)
         n_texts = len(self._sequence)
-        for size in (*(size for size in BATCH_SIZES if size < n_texts), n_texts):
-            if size > 1:
-                number = "all" if size == n_texts else f"{size:,}"
-                words = f"{POOLING_WORDS[PADDED]} to the longest of {number} texts"
-                yield [Reading(pooling, None, (words,), batch_size=size)]
+        # Padding every text to a very long one would take minutes.
+        if n_texts < 2 or max(self._lengths_in_sequence) > max(PADDED_LENGTHS):
+            return
+        pooling = replace(own, mode=PADDED)
+        sizes = [size for size in BATCH_SIZES if size < n_texts]
+        for size in [*sizes, n_texts]:
+            number = "all" if size == n_texts else f"{size:,}"
+            words = f"{POOLING_WORDS[PADDED]} to the longest of {number} texts"
+            yield [Reading(pooling, None, (words,), batch_size=size)]
 
     def _prompts(self) -> list[tuple[str, str]]:
         """Return prompts to try as (words for a sentence, template), the encoder's own first, with no words."""

@@ -23,9 +23,8 @@ PLAIN = ["a cat sleeps", "the river rose", "nobody came", "it was late", "birds 
     ],
 )
 def test_trait_that_only_differing_texts_have_is_named(differing: list[str], trait: str) -> None:
-    differing *= 3
-    texts = [*PLAIN, *differing]
-    flags = [False] * len(PLAIN) + [True] * len(differing)
+    texts = [*PLAIN, *differing * 3]
+    flags = [False] * len(PLAIN) + [True] * len(differing) * 3
     phrases = shared_traits(texts, flags)
     assert any(trait in phrase and phrase.startswith("100%") for phrase in phrases)
 
