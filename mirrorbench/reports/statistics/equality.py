@@ -35,7 +35,7 @@ class Basis:
         independent_answers: whether the values are right or wrong answers of one seed to independent items of one task.
         effect: largest difference of two scores, divided by the share of items that differ; infinite if unknown, as
             with several tasks or seeds.
-        simulated: whether the scores are among ``SIMULATED_SCORES``.
+        simulated: whether the scores are among ``SIMULATED_SCORES``, and none rests on thresholds fitted in folds.
     """
 
     groups: float

@@ -50,6 +50,7 @@ class ItemScores:
         content: numbers of the contents of the items, shape (n,); ``None`` if unknown.
         weights: weights of the items in the mean, shape (n,); ``None`` if they are equal.
         score: the score of all items, if it was computed already.
+        has_fitted_thresholds: whether the values are right and wrong labels by thresholds that are fitted in folds.
     """
 
     statistic: str
@@ -63,6 +64,7 @@ class ItemScores:
     score: float | None = None
     content: NDArray[np.uint64] | None = None
     weights: FloatArray | None = None
+    has_fitted_thresholds: bool = False
 
     @property
     def measure(self) -> str:
@@ -186,7 +188,9 @@ def item_scores(
     if result.task in plugins.tasks:
         identifies = plugins.tasks[result.task].identifies
     items = _with_units(items, result, identifies)
-    return replace(items, score=score)
+    # Own labelled pairs; the threshold of words in context is fitted once, on other data.
+    has_fitted_thresholds = result.main_metric == "accuracy" and "threshold" in result.metrics
+    return replace(items, score=score, has_fitted_thresholds=has_fitted_thresholds)
 
 
 def items_of(entry: Stored, plugins: Plugins) -> ItemScores | None:
