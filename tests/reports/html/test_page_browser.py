@@ -262,8 +262,18 @@ def test_wide_table_fits_screen_and_print(shown: Callable, emulate: Callable) ->
 
 
 def test_phone_scrolls_table_instead_of_page(shown: Callable, emulate: Callable) -> None:
+    from selenium.webdriver.support.expected_conditions import (
+        invisibility_of_element_located,
+        visibility_of_element_located,
+    )
+    from selenium.webdriver.support.ui import WebDriverWait
+
     page = shown(BOARD)
+    # The page learns a new size with the browser's next frame, so its hint may come late.
+    wait = WebDriverWait(page, timeout=10)
+    hint = ("id", "more")
     emulate("setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=2, mobile=True)
+    wait.until(visibility_of_element_located(hint))
     width, left, first = page.execute_script(
         "const scroller = document.querySelector('.scroller'); scroller.scrollLeft = 200;"
         "return [document.documentElement.scrollWidth, scroller.scrollLeft,"
@@ -271,10 +281,9 @@ def test_phone_scrolls_table_instead_of_page(shown: Callable, emulate: Callable)
     )
     assert (width, left) == (390, 200)
     assert 0 <= first < 40  # the encoders stay
-    assert page.find_element("id", "more").is_displayed()
     emulate("setDeviceMetricsOverride", width=2400, height=900, deviceScaleFactor=1, mobile=False)
     choose(page, "suite", "wic")
-    assert not page.find_element("id", "more").is_displayed()
+    wait.until(invisibility_of_element_located(hint))
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
