@@ -8,7 +8,7 @@ from pathlib import Path
 import nox
 
 nox.options.default_venv_backend = "venv"
-nox.options.sessions = ["lint", "types", "docs", "tests"]
+nox.options.sessions = ["lint", "citation", "types", "docs", "tests"]
 CONSTRAINTS = ("-c", "constraints.txt")
 
 
@@ -51,6 +51,13 @@ def lint(session: nox.Session) -> None:
     session.run("lint-imports")
     workflows = sorted(map(str, Path(".github/workflows").glob("*.yml")))
     session.run("check-jsonschema", "--builtin-schema", "vendor.github-workflows", *workflows)
+
+
+@nox.session
+def citation(session: nox.Session) -> None:
+    """Check CITATION.cff; cffconvert needs an older jsonschema than the other checks."""
+    session.install("cffconvert==2.0.0")
+    session.run("cffconvert", "--validate")
 
 
 @nox.session

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from mirrorbench.reports.encoder_comparison import EncoderComparison
     from mirrorbench.reports.leaderboard import Leaderboard
     from mirrorbench.runs.plan import Plan
+    from mirrorbench.texts.card_scores import CardScores
     from mirrorbench.texts.encode import EncodedFile
     from mirrorbench.texts.model_card import TunedEncoder
 
@@ -365,6 +367,60 @@ class Session:
             self.reporter,
             cosine=cosine,
         )
+
+    @checks_keywords()
+    def card(self, folder: str | Path, tasks: TaskNames, *, protocol: str = "") -> CardScores:
+        """Write an encoder's scores into its model card, as ``mirrorbench card`` does.
+
+        Scores that are not stored yet are computed. Only tasks whose data are a data set of the Hugging Face hub are
+        computed and written.
+
+        Args:
+            folder: the directory of the encoder, with a model card (``README.md``).
+            tasks: tasks and suites.
+            protocol: ``paper`` (default) or ``released``.
+
+        Returns:
+            The scores, the written files, and the tasks that were left out.
+
+        Raises:
+            UsageError: the directory has no model card or stands for several encoders, or no task is on data of the
+                hub.
+            DataFormatError: the metadata of the model card cannot be read.
+        """
+        from mirrorbench.reports.selection import Choice, stored_leaderboard
+        from mirrorbench.texts.card_scores import (
+            CardScores,
+            card_scores,
+            model_card,
+            on_hub_data,
+            write_scores,
+        )
+
+        folder = Path(folder)
+        card = model_card(folder)
+        # ``./`` marks a spec as the path of a directory.
+        planned = self.plan(str(EncoderSpec(os.path.join(".", folder))), tasks, protocol=protocol)
+        plan, left_out = on_hub_data(planned, self.plugins)
+        board = self.execute(plan)
+        left_out |= {failure.task: failure.reason for failure in board.failures}
+        scores = []
+        files = []
+        if board.results:
+            choice = Choice(
+                tuple(result.task for result in board.results),
+                rows=plan.rows,
+                protocol=protocol or "paper",
+                intervals=True,
+            )
+            stored = stored_leaderboard([self.folders.results.root], choice, self.plugins)
+            scores = card_scores(folder, stored, self.plugins)
+            for result in board.results:
+                if result.main_score is None:
+                    left_out[result.task] = "its score is undefined"
+        if scores:
+            files = write_scores(folder, card, scores)
+        return CardScores(tuple(scores), tuple(files), tuple(left_out.items()))
 
     @checks_keywords()
     def leaderboard(

@@ -34,6 +34,7 @@ COMMANDS: dict[str, Any] = {
     "run": "run.run",
     "tune": "tune.tune",
     "encode": "encode.encode",
+    "card": "card.card",
     "leaderboard": "leaderboard.leaderboard",
     "compare": "compare.compare",
     "list": "listing.list_registered",

@@ -11,7 +11,7 @@ import json
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 
     from mirrorbench.core.specs import EncoderSpec
     from mirrorbench.models.transformer import Transformer
+
+EVAL_RESULTS = ".eval_results"
+"""The folder of a model's scores, by the rules of the Hugging Face hub."""
 
 # Patterns of the files that tune writes, or sentence-transformers if it saves into the same folder.
 _FILES = (
@@ -75,8 +78,8 @@ _FILES = (
     "word_shape.json",
     "word_pronunciation.json",
 )
-# Pattern of the folders of modules.
-_FOLDERS = "[0-9]*_*"
+# Patterns of the folders of modules, and of the scores that ``mirrorbench card`` writes.
+_FOLDERS = ("[0-9]*_*", EVAL_RESULTS)
 _MOST_NAMED = 3
 """Maximum number of foreign files that a message names."""
 
@@ -189,10 +192,10 @@ def _foreign_paths(folder: Path) -> list[str]:
     paths = []
     for parent, folders, files in os.walk(folder):
         is_top = parent == str(folder)
-        foreign_folders = [
-            name for name in folders if not is_top or not fnmatchcase(name, _FOLDERS)
-        ]
-        foreign_files = [name for name in files if not _is_file_of_encoder(name)]
+        foreign_folders = [name for name in folders if not is_top or not _matches(name, _FOLDERS)]
+        is_scores = os.path.relpath(parent, folder) == EVAL_RESULTS
+        patterns = ("*.yaml",) if is_scores else _FILES
+        foreign_files = [name for name in files if not _matches(name, patterns)]
         for name in (*foreign_folders, *foreign_files):
             paths.append(os.path.relpath(Path(parent, name), folder))
         # ``os.walk`` does not enter the folders removed here: a foreign folder is named, but not what is in it.
@@ -200,8 +203,8 @@ def _foreign_paths(folder: Path) -> list[str]:
     return sorted(paths)
 
 
-def _is_file_of_encoder(name: str) -> bool:
-    return any(fnmatchcase(name, pattern) for pattern in _FILES)
+def _matches(name: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, pattern) for pattern in patterns)
 
 
 @contextmanager

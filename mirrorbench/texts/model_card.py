@@ -1,4 +1,4 @@
-"""The report of a tuned encoder, and its model card, which quotes none of the user's texts."""
+"""The report of a tuned encoder, and its model card, which names and quotes none of the user's data."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class TunedEncoder:
 def write_card(
     folder: Path, tuned: TunedEncoder, backbone: Path | None, transformer: Transformer
 ) -> None:
-    """Write ``README.md``, which quotes none of the user's texts.
+    """Write ``README.md``, which quotes none of the user's texts and does not name their file.
 
     Args:
         folder: the directory of the encoder, with its weights already in it.
@@ -118,7 +118,6 @@ def write_card(
         pooling=tuned.pooling,
         prompt=prefix(tuned.pooling.prompt),
         max_length=kept_length(transformer, tuned.pooling),
-        corpus=tuned.corpus["name"].removeprefix("./"),
         opener=opener,
         has_decoder=transformer.needs_decoder,
         pads=transformer.traits.pads,
@@ -132,30 +131,18 @@ def write_card(
 
 
 def _metadata(tuned: TunedEncoder, backbone: Path | None) -> str:
-    """Return the card's metadata as YAML, with the measures after the tuning."""
-    from huggingface_hub import EvalResult, ModelCardData
+    """Return the card's metadata as YAML.
+
+    The measures on held-out texts are not among them: the hub would show them as scores on a data set, with its name.
+    """
+    from huggingface_hub import ModelCardData
 
     name = tuned.spec.backbone
     hub_id = BACKBONES[name].hub_id if name in BACKBONES else name
     is_on_hub = not tuned.spec.is_path and hub_id != EMBEDDED and not Path(hub_id).exists()
-    scores = []
-    if tuned.held_out:
-        measures = tuned.held_out.after
-        data_name = f"held-out lines of {tuned.corpus['name'].removeprefix('./')}"
-        for metric, (title, _) in MEASURES.items():
-            score = EvalResult(
-                task_type="sentence-similarity",
-                dataset_type="text",
-                metric_type=metric.replace("@", "_at_"),
-                dataset_name=data_name,
-                metric_name=title,
-                metric_value=round(measures[metric], 4),
-            )
-            scores.append(score)
     data = ModelCardData(
         model_name=tuned.folder.resolve().name,
         library_name="sentence-transformers",
-        eval_results=scores or None,
         tags=[
             "sentence-transformers",
             "feature-extraction",

@@ -51,6 +51,9 @@ if TYPE_CHECKING:
     from mirrorbench.runs.folders import Folders
     from mirrorbench.runs.outcomes import Reporter
 
+OWN_TEXTS = "own texts"
+"""The name of a user's corpus in what is published with an encoder."""
+
 _OTHER_TOKENIZER = (
     "other libraries open another tokenizer for this type of model than its tokenizer.json describes: give them "
     "transformers.PreTrainedTokenizerFast.from_pretrained(DIR)"
@@ -271,7 +274,6 @@ def _tune_and_measure(
     report_object = None
     if report:
         report_object = {**asdict(report), "verdict": report.verdict}
-    # What ``mirrorbench.json`` says.
     corpus = {
         "name": texts.name,
         "sha256": corpus_ref.sha256,
@@ -281,10 +283,11 @@ def _tune_and_measure(
         "duplicates": texts.n_duplicates,
         "held_out": len(texts.held_out),
     }
+    # What ``mirrorbench.json`` says. It is published with the encoder, so it does not name the user's file.
     description = {
         "spec": str(job.spec),
         "recipe": job.recipe.to_json(),
-        "corpus": corpus,
+        "corpus": corpus | {"name": OWN_TEXTS},
         "seed": job.seed,
         "identity": model.identity(),
         "held_out": report_object,

@@ -43,7 +43,9 @@ def test_tuned_encoder_works_in_run_and_encode(
     assert f"Did it help? mirrorbench evaluate YOUR_DATA -e {backbone} -e ./my-encoder" in said.out
     assert "41 texts, 1 of them repeated; 32 to tune on, 8 held out" in said.err
     written = json.loads((corpus / "my-encoder" / "mirrorbench.json").read_text())
-    assert (written["corpus"]["name"], written["corpus"]["n"]) == (f"./{name}", 32)
+    assert (written["corpus"]["name"], written["corpus"]["n"]) == ("own texts", 32)
+    for published in ("mirrorbench.json", "README.md"):
+        assert "part 2" not in (corpus / "my-encoder" / published).read_text()
     assert written["recipe"]["augment"]["dropout"] == 0.2
     assert written["held_out"]["n"] == 8
     assert [state["share"] for state in written["held_out"]["states"]] == [0, 1]  # of a single step
@@ -238,7 +240,7 @@ def test_tune_and_run_handle_pairs_identically(
     assert "20 pairs" in said.assert_works(f"{model}+pairs").err
     assert "pairs of texts" in (corpus / "piped" / "README.md").read_text()
     written = json.loads((corpus / "piped" / "mirrorbench.json").read_text())["corpus"]
-    assert (written["name"], written["n"]) == ("standard input", 15)
+    assert (written["name"], written["n"]) == ("own texts", 15)
 
 
 def test_model_tuned_on_standard_input_is_evaluated(

@@ -8,6 +8,7 @@ import pytest
 import mirrorbench
 from mirrorbench.core.errors import UsageError
 from mirrorbench.texts.model_description import describe_model
+from mirrorbench.texts.tune import OWN_TEXTS
 
 TEXTS = ["the river", "a stone bridge", "some music", "the old garden"]
 
@@ -16,7 +17,7 @@ def test_tuned_directories_state_method_and_corpus(tmp_path: Path) -> None:
     tuned = mirrorbench.tune(TEXTS, "tiny", tmp_path / "mine", held_out=0)
     model = describe_model(tuned.folder)
     assert (model.method, model.backbone, model.hub_id) == ("mirror", "tiny", "")
-    assert model.corpus == tuned.corpus["name"]
+    assert model.corpus == OWN_TEXTS
     assert model.folder == tuned.folder
     assert model.config["model_type"] == "bert"
 
