@@ -14,6 +14,7 @@ from mirrorbench.cli.display import (
     PluginFiles,
     Protocol,
     Quiet,
+    ResultsFolder,
     on_interrupt_go_on,
     print_rows,
     say,
@@ -29,7 +30,6 @@ _Folder = Annotated[
     ),
 ]
 _Tasks = Annotated[list[str] | None, tasks_option("Tasks and suites.", "none")]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")]
 
 
 def card(
@@ -39,7 +39,7 @@ def card(
     device: Device = "auto",
     data_dir: DataDir = None,
     offline: Offline = False,
-    output: _Output = Path("results"),
+    output: ResultsFolder = Path("results"),
     quiet: Quiet = False,
     plugin: PluginFiles = None,
 ) -> None:

@@ -202,6 +202,21 @@ OfProtocol = Annotated[
 ]
 Protocol = Annotated[str, typer.Option(help=PROTOCOL_HELP, autocompletion=complete("protocols"))]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")]
+
+
+def _results_folder(name: str | Path) -> Path:
+    """Return the path of ``--output``, which must not be empty: ``Path("")`` would be the working directory."""
+    if not name:
+        raise UsageError("--output is empty", "Name a folder for the results.")
+    return Path(name)
+
+
+ResultsFolder = Annotated[
+    Path,
+    typer.Option(
+        "--output", "-o", metavar="DIR", parser=_results_folder, help="Folder for results."
+    ),
+]
 Notes = Annotated[
     str,
     typer.Option(

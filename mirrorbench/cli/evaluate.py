@@ -20,6 +20,7 @@ from mirrorbench.cli.display import (
     Offline,
     PluginFiles,
     Quiet,
+    ResultsFolder,
     print_json,
     print_numbers,
     say,
@@ -104,7 +105,6 @@ _DryRun = Annotated[
         "--dry-run", help="Print the smallest difference that the data can show; compute nothing."
     ),
 ]
-_Output = Annotated[Path, typer.Option("--output", "-o", metavar="DIR", help="Folder for results.")]
 
 
 def evaluate(
@@ -116,7 +116,7 @@ def evaluate(
     tuned_on: _TunedOn = "",
     margin: Margin = None,
     dry_run: _DryRun = False,
-    output: _Output = Path("results"),
+    output: ResultsFolder = Path("results"),
     items: _Items = 0,
     device: Device = "auto",
     eval_precision: EvalPrecision = "auto",

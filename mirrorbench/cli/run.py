@@ -18,6 +18,7 @@ from mirrorbench.cli.display import (
     Notes,
     Offline,
     PluginFiles,
+    ResultsFolder,
     lines_on_lacks,
 )
 from mirrorbench.core.errors import MirrorbenchError, StorageError, UsageError
@@ -36,13 +37,6 @@ MARK = "Made by mirrorbench run, which replaces it."
 
 A file without this line belongs to the user or was edited. It is kept, and the table gets another name.
 """
-
-
-def _folder(name: str | Path) -> Path:
-    """Return the path of ``--output``, which must not be empty: ``Path("")`` would be the working directory."""
-    if not name:
-        raise UsageError("--output is empty", "Name a folder for the results.")
-    return Path(name)
 
 
 _GridName = Annotated[
@@ -117,9 +111,6 @@ _Limit = Annotated[
         show_default="all",
     ),
 ]
-_Output = Annotated[
-    Path, typer.Option("--output", "-o", metavar="DIR", parser=_folder, help="Folder for results.")
-]
 _Executor = Annotated[
     str,
     typer.Option(
@@ -170,7 +161,7 @@ def run(
     address: _Address = "",
     data_dir: DataDir = None,
     offline: Offline = False,
-    output: _Output = Path("results"),
+    output: ResultsFolder = Path("results"),
     notes: Notes = "",
     quiet: display.Quiet = False,
     plugin: PluginFiles = None,
