@@ -1,6 +1,6 @@
 """Build the files of a package index, for mirrorbench and its plugins, and check them; nothing is uploaded.
 
-python publish.py dist                             # `nox -s publish` installs the files, and runs a command of each
+python publish.py dist                             # `nox -s publish` also installs some of the files and runs them
 python publish.py dist --release-notes notes.md    # as the workflow `release` does: refuses what is not ready
 
 The addresses in the metadata, and the links of the pages that an index shows, are made from ``repository`` in
@@ -17,6 +17,7 @@ import sys
 import tarfile
 import tempfile
 import tomllib
+from datetime import date
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent
@@ -62,14 +63,21 @@ def release_notes(version: str) -> str:
     """Return what the changelog says about a version.
 
     Raises:
-        SystemExit: the version has no section, or the section has no date.
+        SystemExit: the version has no section, or the section has no date or no text.
     """
     changelog = (ROOT / "CHANGELOG.md").read_text("utf-8")
-    heading = re.compile(rf"^## {re.escape(version)} \(\d{{4}}-\d\d-\d\d\)\n", re.M)
+    heading = re.compile(rf"^## {re.escape(version)} \((\d{{4}}-\d\d-\d\d)\)\n", re.M)
     match = heading.search(changelog)
     if match is None:
         raise SystemExit(f"CHANGELOG.md has no heading '## {version} (YYYY-MM-DD)'.")
-    return re.split(r"^## ", changelog[match.end() :], maxsplit=1, flags=re.M)[0].strip() + "\n"
+    try:
+        date.fromisoformat(match[1])
+    except ValueError:
+        raise SystemExit(f"CHANGELOG.md: {match[1]}, the date of {version}, is no day.") from None
+    section = re.split(r"^## ", changelog[match.end() :], maxsplit=1, flags=re.M)[0].strip()
+    if not section:
+        raise SystemExit(f"CHANGELOG.md says nothing about {version}.")
+    return section + "\n"
 
 
 def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
@@ -167,12 +175,20 @@ def main() -> None:
     folder = arguments.folder
     if folder.is_dir() and any(folder.iterdir()):
         raise SystemExit(f"{folder} is not empty: remove it, or name another folder.")
+    notes = ""
     if arguments.release_notes:
-        if repository_address() == UNSET:
+        repository = repository_address()
+        if repository == UNSET:
             raise SystemExit("repository in pyproject.toml is empty: fill in its address.")
-        arguments.release_notes.write_text(release_notes(release_version()), encoding="utf-8")
+        if not repository.startswith("https://"):
+            raise SystemExit(f"repository in pyproject.toml is no https address: {repository}")
+        version = release_version()
+        notes = absolute_links(release_notes(version), ROOT, repository, f"v{version}")
     build(folder)
     check(folder)
+    # Written last: the source archive would take a page in the checkout in.
+    if notes:
+        arguments.release_notes.write_text(notes, encoding="utf-8")
 
 
 if __name__ == "__main__":

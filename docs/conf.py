@@ -108,7 +108,8 @@ def link_to_files(app: Sphinx, doctree: nodes.document) -> None:
         if target.parent == BOARDS and target.suffix in (".md", ".html"):
             uri = Path(os.path.relpath(target.with_suffix(".html"), folder)).as_posix()
         else:
-            uri = address(target, repository_address(), f"v{version}")
+            # The site shows the state of main, of which a tag may not exist yet.
+            uri = address(target, repository_address(), "main")
         link.replace_self(nodes.reference("", "", *link.children, refuri=uri))
 
 

@@ -41,7 +41,7 @@ def describe_environment(device: torch.device) -> dict[str, Any]:
         "packages": packages,
         "device": str(device),
         "device_name": describe(device),
-        "git": _commit(),
+        "git": commit(),
         **describe_gpu(device),
     }
 
@@ -55,12 +55,14 @@ def package_version(name: str) -> str:
 
 
 @cache
-def _commit() -> str | None:
+def commit() -> str | None:
     """Return the commit of a checkout of this package; ``None`` for an installed package."""
     checkout = Path(__file__).resolve().parents[2]
     if not (checkout / ".git").exists():
         return None
-    command = ["git", "-C", str(checkout), "describe", "--always", "--dirty", "--abbrev=40"]
+    # Without tags: the commit itself.
+    options = ["--always", "--dirty", "--abbrev=40", "--exclude", "*"]
+    command = ["git", "-C", str(checkout), "describe", *options]
     try:
         process = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):

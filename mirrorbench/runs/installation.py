@@ -13,7 +13,7 @@ from mirrorbench.core.errors import without_credentials
 from mirrorbench.core.hooks import Register, hookimpl
 from mirrorbench.core.identity import __version__
 from mirrorbench.data.card_files import builtin_cards, builtin_suites
-from mirrorbench.runs.environment import package_version
+from mirrorbench.runs.environment import commit, package_version
 from mirrorbench.storage.files import cache_root
 
 if TYPE_CHECKING:
@@ -180,7 +180,12 @@ def examine_installation(workspace: Workspace) -> dict[str, Any]:
         if not writable(Path(entry["path"])):
             problems.append(f"the folder {entry['path']} cannot be written")
     return {
-        "versions": {"mirrorbench": __version__, "python": python, **packages},
+        "versions": {
+            "mirrorbench": __version__,
+            "commit": commit() or "none, an installed package",
+            "python": python,
+            **packages,
+        },
         "extras": extras,
         "devices": devices(),
         "folders": folder_entries,

@@ -30,7 +30,7 @@ REMEMBERED = {
     "reports.renderers.tex._template": "files of this package",
     "cli.__init__.commands_of_plugins": "what is installed",
     "runs.registry.plugins": "modules that were imported",
-    "runs.environment._commit": "what code this process runs",
+    "runs.environment.commit": "what code this process runs",
     "runs.executors._worker": "folders; what is read from them is checked each time",
     "training.microbatch._pool": "threads",
 }
