@@ -101,7 +101,7 @@ def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
 
 
 def prepare(project: Path, folder: Path, repository: str, tag: str) -> None:
-    """Write addresses, absolute links and the licence into the copy of a project.
+    """Write addresses, absolute links, the licence and the needed version of mirrorbench into the copy of a project.
 
     Args:
         project: the copy.
@@ -118,6 +118,9 @@ def prepare(project: Path, folder: Path, repository: str, tag: str) -> None:
     urls = "".join(
         f'{name} = "{repository}{path.format(tag=tag)}"\n' for name, path in ADDRESSES.items()
     )
+    # A plugin needs the public names of the mirrorbench that it is released with.
+    needed = f"mirrorbench>={tag.removeprefix('v')}"
+    text = text.replace('dependencies = ["mirrorbench"', f'dependencies = ["{needed}"')
     text = text.replace(heading, heading + urls) if heading in text else f"{text}\n{heading}{urls}"
     settings.write_text(text, encoding="utf-8")
 
