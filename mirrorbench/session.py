@@ -384,28 +384,29 @@ class Session:
             The scores, the written files, and the tasks that were left out.
 
         Raises:
-            UsageError: the directory has no model card or stands for several encoders, or no task is on data of the
-                hub.
+            UsageError: the directory has no model card, stands for several encoders, or would hold the results; or no
+                task is on data of the hub.
             DataFormatError: the metadata of the model card cannot be read.
         """
         from mirrorbench.reports.selection import Choice, stored_leaderboard
         from mirrorbench.texts.card_scores import (
             CardScores,
             card_scores,
-            model_card,
+            check_folder_of_card,
             on_hub_data,
             write_scores,
         )
 
         folder = Path(folder)
-        card = model_card(folder)
+        check_folder_of_card(folder, self.folders.results.root)
         # ``./`` marks a spec as the path of a directory.
         planned = self.plan(str(EncoderSpec(os.path.join(".", folder))), tasks, protocol=protocol)
         plan, left_out = on_hub_data(planned, self.plugins)
         board = self.execute(plan)
         left_out |= {failure.task: failure.reason for failure in board.failures}
         scores = []
-        files = []
+        files: list[Path] = []
+        removed = 0
         if board.results:
             choice = Choice(
                 tuple(result.task for result in board.results),
@@ -419,8 +420,8 @@ class Session:
                 if result.main_score is None:
                     left_out[result.task] = "its score is undefined"
         if scores:
-            files = write_scores(folder, card, scores)
-        return CardScores(tuple(scores), tuple(files), tuple(left_out.items()))
+            files, removed = write_scores(folder, scores)
+        return CardScores(tuple(scores), tuple(files), removed, tuple(left_out.items()))
 
     @checks_keywords()
     def leaderboard(

@@ -21,7 +21,7 @@ from mirrorbench.runs.registry import expand_tasks
 
 # Names that a page's own plugin brings, or that stand for a file of the reader's.
 OWN = re.compile(
-    r"\./|mteb-|faq|pets|vehicles|generality|scws|senses|uses|my-lab-|letters|static-|grid\.yaml|GRID\.yaml|^layers$"
+    r"\./|mteb-|faq|pets|vehicles|generality|scws|senses|uses|my-lab-|my-task|letters|static-|grid\.yaml|GRID\.yaml|^layers$"
 )
 
 

@@ -47,6 +47,9 @@ ABSENT = (
     ),
     Absent(r"endpoint:url=", "a server; the plugin's own tests start one"),
     Absent(r"--device cuda|roberta.mirror -t sts --seeds 3 --workers 2", "GPUs"),
+    Absent(
+        r"mirrorbench card", "data sets of the hub; tests/cli/test_card.py has one in the store"
+    ),
     Absent(r"-t mteb-|--tasks mteb-", "data sets of the hub", dry=True),
     Absent(
         r"evaluate (\./faq\.csv|(\./)?cranfield)|same .* --data \./faq\.csv",

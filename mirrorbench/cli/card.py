@@ -69,6 +69,8 @@ def card(
         print_rows(("task", "data set", "metric", "score", ""), rows)
     for path in written.files:
         say(f"written: {path}")
+    if written.removed:
+        say(f"removed: {written.removed} scores of the encoder before it was changed", err=True)
     for task, reason in written.left_out:
         say(f"left out: {task}: {reason}", err=True)
     raise typer.Exit(0 if written.scores else 1)

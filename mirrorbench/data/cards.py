@@ -209,13 +209,16 @@ class Converted(HuggingFaceSource, frozen=True, tag=None):
     """A converted copy of the data, one file of a Hugging Face data set, used if no original can be fetched.
 
     The checksum of the first fetch is required from then on. ``rows`` is the published size of the data set;
-    ``format``, ``columns`` and ``scale`` are options of the parser ``table``.
+    ``format``, ``columns`` and ``scale`` are options of the parser ``table``. ``config`` (empty if there is one only) and
+    ``split`` say which part of the data set the file is.
     """
 
     rows: Annotated[int, msgspec.Meta(ge=0)]
     format: str
     columns: dict[str, Any]
     scale: list[Any]
+    config: str = ""
+    split: str = ""
 
     @property
     def options(self) -> dict[str, Any]:

@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from mirrorbench.data.cards import COMMIT, Card, DataFile, DatasetSource, HuggingFaceSource
 
 _REPO = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
-# A file of the hub, as converted copies are named in a result.
-_FILE = re.compile(rf"hf:(?P<repo>{_REPO})@(?P<revision>{COMMIT})/.+", re.ASCII)
 # A split without its commit, as tasks of other libraries name their data; the checksum is then the commit.
 _SPLIT = re.compile(rf"hf:(?P<repo>{_REPO})/(?:.+/)?(?P<split>[^/]+)", re.ASCII)
 
@@ -40,31 +38,37 @@ def hub_data(files: Mapping[str, str], card: Card | None = None) -> HubData | No
         card: the card of the task, if it has one.
 
     Example:
-        >>> commit = "0123456789" * 4
-        >>> hub_data({f"hf:owner/pairs@{commit}/test.csv": "unverified:ab"}).repo
+        >>> hub_data({"hf:owner/pairs/test": "0123456789" * 4}).repo
         'owner/pairs'
         >>> hub_data({"my_pairs.csv": "ab"}) is None
         True
     """
-    files_of_card = {file.path: file for file in card.files} if card else {}
-    origins = {_origin(name, checksum, files_of_card.get(name)) for name, checksum in files.items()}
+    origins = {_origin(name, checksum, card) for name, checksum in files.items()}
     if len(origins) != 1:
         return None
     return origins.pop()
 
 
-def _origin(name: str, checksum: str, file: DataFile | None) -> HubData | None:
+def _origin(name: str, checksum: str, card: Card | None) -> HubData | None:
     """Return the data set of the hub that holds a file of a result; ``None`` if there is none."""
-    match = _FILE.fullmatch(name)
-    if match:
-        return HubData(match["repo"], match["revision"])
     match = _SPLIT.fullmatch(name)
     if match and re.fullmatch(COMMIT, checksum):
         between = name.removeprefix(f"hf:{match['repo']}/").split("/")[:-1]
         config = between[-1] if between else ""
         return HubData(match["repo"], checksum, config, match["split"])
-    if file is None:
+    if card is None:
         return None
+    copy = card.converted
+    if copy and name == copy.identity:
+        return HubData(copy.repo, copy.revision, copy.config, copy.split)
+    for file in card.files:
+        if file.path == name:
+            return _origin_of_file(file)
+    return None
+
+
+def _origin_of_file(file: DataFile) -> HubData | None:
+    """Return the data set of the hub that holds an original file of a card; ``None`` if there is none."""
     for source in file.sources:
         if isinstance(source, DatasetSource):
             return HubData(source.repo, source.revision, source.config, source.split)

@@ -1,28 +1,34 @@
 """Scores in the model card of a directory, in the two forms that the Hugging Face hub shows.
 
-The older form is ``model-index`` in the metadata of ``README.md``, the newer one a YAML file in ``.eval_results`` for
-each data set. Only scores on data sets of the hub are written: a score on a user's own data would name them.
+The older form is ``model-index`` in the metadata of ``README.md``, the newer one a YAML file in ``.eval_results``. Only
+scores on data sets of the hub are written: a score on a user's own data would name them.
+
+``model-index`` holds all that is known of a score, and the file is made from it. An entry of mirrorbench is known by the
+key ``encoder`` in its ``args``: a hash of weights and readout. Entries of another state of the encoder are removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
-from mirrorbench.core.errors import DataFormatError, UsageError
-from mirrorbench.core.identity import __version__
+import yaml
+
+from mirrorbench.core.errors import UsageError
+from mirrorbench.core.identity import __version__, digest
 from mirrorbench.core.plugins import Plugins
+from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.hub_data import HubData, hub_data
 from mirrorbench.reports.leaderboard import Leaderboard
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.runs.plan import Plan
 from mirrorbench.storage.files import writing
-from mirrorbench.texts.export import EVAL_RESULTS
-
-if TYPE_CHECKING:
-    from huggingface_hub import EvalResult, EvalResultEntry, ModelCard
+from mirrorbench.storage.results import Result
+from mirrorbench.texts.card_metadata import CardFile
+from mirrorbench.texts.export import EVAL_RESULTS, SCORES_FILE
 
 ONLY_CONFIG = "default"
 """The name that the hub gives to the configuration of a data set that has one only."""
@@ -41,7 +47,9 @@ class CardScore:
         interval: lower and upper end of its 95% interval over items; ``None`` where undefined.
         n_items: number of items that were scored.
         created: time of the evaluation, ISO 8601.
+        encoder: hash of weights and readout.
         command: the command that computes the score, in the folder that holds the encoder's directory.
+        plugin: the package with the task, or ``a plugin file``; empty for a built-in task.
     """
 
     task: str
@@ -51,15 +59,47 @@ class CardScore:
     interval: tuple[float, float] | None
     n_items: int
     created: str
+    encoder: str
     command: str
+    plugin: str = ""
 
     @property
     def interval_text(self) -> str:
         """The interval for readers: ``95% interval [0.8031, 0.8372]``."""
-        if self.interval is None:
-            return f"{LEVEL:.0%} interval undefined"
-        low, high = self.interval
-        return f"{LEVEL:.0%} interval [{low:.{_DIGITS}f}, {high:.{_DIGITS}f}]"
+        return _interval_text(self.interval)
+
+    @property
+    def model_index_entry(self) -> dict[str, Any]:
+        """The entry of ``results`` in ``model-index``."""
+        data = self.data
+        dataset = {
+            "name": data.repo,
+            "type": data.repo,
+            "config": data.config,
+            "split": data.split,
+            "revision": data.revision,
+        }
+        facts: dict[str, Any] = {
+            "encoder": self.encoder,
+            "items": self.n_items,
+            "date": self.created,
+            "command": self.command,
+        }
+        if self.plugin:
+            facts["plugin"] = self.plugin
+        if self.interval:
+            facts["interval"] = [round(end, _DIGITS) for end in self.interval]
+        metric = {
+            "type": self.metric,
+            "value": round(self.value, _DIGITS),
+            "name": f"{self.metric}, {self.interval_text}",
+            "args": facts,
+        }
+        return {
+            "task": {"type": "sentence-similarity"},
+            "dataset": {key: value for key, value in dataset.items() if value},
+            "metrics": [metric],
+        }
 
 
 @dataclass(frozen=True)
@@ -69,37 +109,36 @@ class CardScores:
     Attributes:
         scores: the scores in the card.
         files: the files that were written.
+        removed: number of scores of an earlier state of the encoder that were removed from the card.
         left_out: tasks without a score in the card, each with the reason.
     """
 
     scores: tuple[CardScore, ...]
     files: tuple[Path, ...]
+    removed: int
     left_out: tuple[tuple[str, str], ...]
 
 
-def model_card(folder: Path) -> ModelCard:
-    """Read the model card of a directory.
+def _interval_text(interval: Iterable[float] | None) -> str:
+    if interval is None:
+        return f"{LEVEL:.0%} interval undefined"
+    low, high = interval
+    return f"{LEVEL:.0%} interval [{low:.{_DIGITS}f}, {high:.{_DIGITS}f}]"
+
+
+def check_folder_of_card(folder: Path, results: Path) -> None:
+    """Check, before anything is computed, that scores can be written into a directory.
 
     Raises:
-        UsageError: there is no such directory, or it has no model card.
-        DataFormatError: the metadata of the card cannot be read.
+        UsageError: the directory or its model card is missing, or the folder for results lies in the directory.
+        DataFormatError: the metadata of the model card cannot be read.
     """
-    from huggingface_hub import ModelCard
-
-    path = folder / "README.md"
-    if not folder.is_dir():
-        raise UsageError(f"there is no directory {folder}", "Name the directory of an encoder.")
-    if not path.is_file():
+    CardFile.read(folder / "README.md")
+    if results.resolve().is_relative_to(folder.resolve()):
         raise UsageError(
-            f"{folder} has no model card",
-            f"mirrorbench tune writes one; for another model, write {path} first.",
+            f"the folder for results, {results}, lies in {folder}, and would be published with it",
+            "Run the command in another folder, or name one with --output.",
         )
-    try:
-        return ModelCard.load(path)
-    except (ValueError, OSError) as error:
-        raise DataFormatError(
-            f"{path}: the metadata between the first two lines of --- cannot be read: {error}"
-        ) from error
 
 
 def on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]]:
@@ -142,21 +181,17 @@ def card_scores(folder: Path, board: Leaderboard, plugins: Plugins) -> list[Card
         board: its leaderboard, with intervals.
         plugins: the registered tasks.
     """
-    intervals = {
-        cell_id: score.interval
-        for row in board.table.rows
-        for score in row.scores
-        if score is not None
-        for cell_id in score.cell_ids
-    }
+    intervals: dict[str, tuple[float, float] | None] = {}
+    for row in board.table.rows:
+        for column, cell in zip(board.table.columns, row.scores, strict=True):
+            # An average names the results of all its tasks.
+            if cell is not None and not column.average_of:
+                intervals.update(dict.fromkeys(cell.cell_ids, cell.interval))
     scores = []
     for result in board.results:
         data = _data_of(result.task, result.data.get("files", {}), plugins)
         if data is None or result.main_score is None:
             continue
-        command = f"mirrorbench run --encoder ./{folder.resolve().name} --tasks {result.task}"
-        if result.protocol != "paper":
-            command += f" --protocol {result.protocol}"
         score = CardScore(
             task=result.task,
             data=data,
@@ -165,96 +200,105 @@ def card_scores(folder: Path, board: Leaderboard, plugins: Plugins) -> list[Card
             interval=intervals.get(result.cell_id),
             n_items=result.n_items,
             created=result.created,
-            command=command,
+            encoder=_encoder_id(result),
+            command=_command(folder, result),
+            plugin=_plugin(result.task, plugins),
         )
         scores.append(score)
     return scores
 
 
-def write_scores(folder: Path, card: ModelCard, scores: Sequence[CardScore]) -> list[Path]:
-    """Write scores into a directory, in place of earlier ones on the same data; return the written files.
+def _plugin(task: str, plugins: Plugins) -> str:
+    """Return the package with a task, without the path of a file; empty for a built-in task."""
+    origin = plugins.tasks.entry(task).origin
+    for row in plugins.listing():
+        if row["name"] == origin and row["distribution"] != "built in":
+            return "a plugin file" if row["distribution"] == "file" else str(row["distribution"])
+    return ""
+
+
+def _encoder_id(result: Result) -> str:
+    """Return a hash of weights and readout, which is the same wherever the directory lies."""
+    spec = parse_spec(result.spec)
+    readout = str(spec).removeprefix(spec.backbone)
+    return digest({"weights": result.encoder["fingerprint"], "readout": readout})[:12]
+
+
+def _command(folder: Path, result: Result) -> str:
+    directory = shlex.quote(f"./{folder.resolve().name}")
+    command = f"mirrorbench run --encoder {directory} --tasks {shlex.quote(result.task)}"
+    if result.protocol != "paper":
+        command += f" --protocol {result.protocol}"
+    return command
+
+
+def write_scores(folder: Path, scores: Iterable[CardScore]) -> tuple[list[Path], int]:
+    """Write scores into a directory, in place of earlier ones by the same command.
+
+    Scores of another state of the encoder are removed; those of other programs stay.
 
     Args:
-        folder: the directory of the encoder.
-        card: its model card; other metadata and the text are kept.
+        folder: the directory of the encoder, with a model card.
         scores: at least one score.
+
+    Returns:
+        The written files, and the number of scores that were removed.
+
+    Raises:
+        DataFormatError: the metadata of the model card cannot be read.
     """
-    import yaml
-    from huggingface_hub import eval_result_entries_to_yaml
-
-    card.data.model_name = card.data.model_name or folder.resolve().name
-    new = [_model_index_entry(score) for score in scores]
-    card.data.eval_results = [*_others(card.data.eval_results or [], new), *new]
-    path = folder / "README.md"
+    new = [score.model_index_entry for score in scores]
+    card = CardFile.read(folder / "README.md")
+    current = [entry for entry in card.results if not _is_of_other_state(entry, new[0])]
+    commands = {_facts(entry)["command"] for entry in new}
+    kept = [entry for entry in current if _facts(entry).get("command") not in commands]
+    results = [*kept, *new]
+    # Checked before anything is written.
+    text = card.with_results(results, model_name=folder.resolve().name)
+    path = folder / EVAL_RESULTS / SCORES_FILE
     with writing(path) as sink:
-        sink.write(str(card).encode())
-    files = [path]
-    for name, scores_of_file in _by_file(scores).items():
-        entries = [_hub_entry(score) for score in scores_of_file]
-        text = yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=120)
-        path = folder / EVAL_RESULTS / name
-        with writing(path) as sink:
-            sink.write(text.encode())
-        files.append(path)
-    return files
+        sink.write(_eval_results(results).encode())
+    with writing(card.path) as sink:
+        sink.write(text.encode())
+    return [card.path, path], len(card.results) - len(current)
 
 
-def _others(old: Iterable[EvalResult], new: Iterable[EvalResult]) -> list[EvalResult]:
-    """Return the old entries of ``model-index`` that no new one replaces."""
+def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what mirrorbench says about a score; empty for an entry of another program."""
+    metrics = entry.get("metrics") or [{}]
+    facts = metrics[0].get("args")
+    return facts if isinstance(facts, dict) and {"encoder", "command"} <= facts.keys() else {}
 
-    def key(entry: EvalResult) -> tuple[object, ...]:
-        # Another commit of the same data is replaced: a card shows one score for each data set and metric.
-        return (
-            entry.dataset_type,
-            entry.dataset_config,
-            entry.dataset_split,
-            entry.metric_type,
+
+def _is_of_other_state(entry: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Return whether a score is of the encoder before its weights or readout changed."""
+    facts = _facts(entry)
+    return bool(facts) and facts["encoder"] != _facts(new)["encoder"]
+
+
+def _eval_results(results: Iterable[Mapping[str, Any]]) -> str:
+    """Return the content of the file in ``.eval_results``, of the entries of mirrorbench in ``model-index``."""
+    from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
+
+    entries = []
+    for result in results:
+        facts = _facts(result)
+        if not facts:
+            continue
+        dataset = result["dataset"]
+        (metric,) = result["metrics"]
+        notes = f"{metric['type']} on {facts['items']} items"
+        if "split" in dataset:
+            notes += f" of the split {dataset['split']}"
+        notes += f", {_interval_text(facts.get('interval'))}"
+        plugin = f" with {facts['plugin']}" if "plugin" in facts else ""
+        entry = EvalResultEntry(
+            dataset_id=dataset["type"],
+            task_id=dataset.get("config", ONLY_CONFIG),
+            dataset_revision=dataset["revision"],
+            value=metric["value"],
+            date=facts["date"],
+            notes=f"{notes}; mirrorbench {__version__}{plugin}: {facts['command']}",
         )
-
-    replaced = {key(entry) for entry in new}
-    return [entry for entry in old if key(entry) not in replaced]
-
-
-def _by_file(scores: Iterable[CardScore]) -> dict[str, list[CardScore]]:
-    """Return the scores by the name of their file in ``.eval_results``: one for each configuration and split."""
-    files: dict[str, list[CardScore]] = {}
-    for score in scores:
-        data = score.data
-        parts = (data.repo.replace("/", "__"), data.config, data.split)
-        name = ".".join(part for part in parts if part) + ".yaml"
-        files.setdefault(name, []).append(score)
-    return files
-
-
-def _model_index_entry(score: CardScore) -> EvalResult:
-    from huggingface_hub import EvalResult
-
-    data = score.data
-    return EvalResult(
-        task_type="sentence-similarity",
-        dataset_type=data.repo,
-        dataset_name=data.repo,
-        dataset_config=data.config or None,
-        dataset_split=data.split or None,
-        dataset_revision=data.revision,
-        metric_type=score.metric,
-        metric_name=f"{score.metric}, {score.interval_text}",
-        metric_value=round(score.value, _DIGITS),
-    )
-
-
-def _hub_entry(score: CardScore) -> EvalResultEntry:
-    from huggingface_hub import EvalResultEntry
-
-    data = score.data
-    notes = f"{score.metric} on {score.n_items} items, {score.interval_text}"
-    if data.split:
-        notes += f", split {data.split}"
-    return EvalResultEntry(
-        dataset_id=data.repo,
-        task_id=data.config or ONLY_CONFIG,
-        dataset_revision=data.revision,
-        value=round(score.value, _DIGITS),
-        date=score.created,
-        notes=f"{notes}; mirrorbench {__version__}: {score.command}",
-    )
+        entries.append(entry)
+    return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=120)

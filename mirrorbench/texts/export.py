@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 EVAL_RESULTS = ".eval_results"
 """The folder of a model's scores, by the rules of the Hugging Face hub."""
+SCORES_FILE = "mirrorbench.yaml"
+"""The file in it that ``mirrorbench card`` writes."""
 
 # Patterns of the files that tune writes, or sentence-transformers if it saves into the same folder.
 _FILES = (
@@ -194,7 +196,7 @@ def _foreign_paths(folder: Path) -> list[str]:
         is_top = parent == str(folder)
         foreign_folders = [name for name in folders if not is_top or not _matches(name, _FOLDERS)]
         is_scores = os.path.relpath(parent, folder) == EVAL_RESULTS
-        patterns = ("*.yaml",) if is_scores else _FILES
+        patterns = (SCORES_FILE,) if is_scores else _FILES
         foreign_files = [name for name in files if not _matches(name, patterns)]
         for name in (*foreign_folders, *foreign_files):
             paths.append(os.path.relpath(Path(parent, name), folder))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -107,12 +107,17 @@ def write_card(
         adapter = base_reference(backbone)["base_model_name_or_path"]
     dense_folders = [path.name for path in folder.glob("*_Dense")]
     _, transformation = split_post(tuned.spec, tuned=True)
+    spec = tuned.spec
+    # The name of a backbone's directory says what it is; its path would say whose it is.
+    if spec.is_path:
+        spec = replace(spec, backbone=f"./{Path(spec.backbone).name}")
     environment = Environment(undefined=StrictUndefined, keep_trailing_newline=True)
     template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
     text = template.render(
         metadata=_metadata(tuned, backbone),
         name=tuned.folder.resolve().name,
         tuned=tuned,
+        spec=spec,
         report=tuned.held_out,
         recipe=tuned.recipe,
         pooling=tuned.pooling,

@@ -23,6 +23,7 @@ import mirrorbench.plugin
 @mirrorbench.plugin.hookimpl
 def register_tasks(register):
     register(Path("{folder}") / "hub-pairs.yaml")
+    register(Path("{folder}") / "hub-pairs-dev.yaml")
     register(Path("{folder}") / "secret-pairs.yaml")
 """
 TEXTS = ["the river", "a stone bridge", "some music", "the old garden"]
@@ -40,6 +41,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "secret.jsonl").write_text(lines)
     card = CARD.replace(", corpus: quick-sentences", "")
     (tmp_path / "hub-pairs.yaml").write_text(card)
+    other_rows = [row | {"score": abs(2.5 - row["score"])} for row in rows]
+    split.with_name("dev.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in other_rows))
+    dev = card.replace("hub-pairs", "hub-pairs-dev").replace("pairs/test", "pairs/dev")
+    (tmp_path / "hub-pairs-dev.yaml").write_text(dev)
     hub_file = card.partition("files: ")[2]
     own = card.replace("hub-pairs", "secret-pairs").replace(hub_file, "[secret.jsonl]\n")
     (tmp_path / "secret-pairs.yaml").write_text(own)
@@ -57,10 +62,7 @@ def test_scores_on_data_of_the_hub_are_read_back_by_its_library(
     mirrorbench: Callable, folder: Path
 ) -> None:
     path = folder / "my-encoder" / "README.md"
-    card = ModelCard.load(path)
-    card.data.language = "en"
-    card.save(path)
-    text = card.text
+    text = ModelCard.load(path).text
 
     done = card_of(mirrorbench, "hub-pairs,secret-pairs,quick-sts")
     done.assert_works("hub-pairs", "owner/toy")
@@ -83,6 +85,7 @@ def test_scores_on_data_of_the_hub_are_read_back_by_its_library(
     assert entry.value == pytest.approx(expected, abs=1e-4)
     assert entry.notes is not None
     assert "95% interval" in entry.notes
+    assert "with a plugin file: mirrorbench run" in entry.notes
     assert "mirrorbench run --encoder ./my-encoder --tasks hub-pairs" in entry.notes
 
     card = ModelCard.load(path)
@@ -93,26 +96,96 @@ def test_scores_on_data_of_the_hub_are_read_back_by_its_library(
         "test",
     )
     assert (result.dataset_revision, result.metric_value) == (REVISION, entry.value)
-    assert (card.data.language, card.text) == ("en", text)
+    assert card.text == text
     published = path.read_text() + file.read_text()
     assert "secret" not in published
     assert str(folder) not in published
 
 
-def test_scores_of_others_are_kept_and_own_ones_replaced(
-    mirrorbench: Callable, folder: Path
-) -> None:
-    card_of(mirrorbench, "hub-pairs").assert_works()
+def intervals(folder: Path) -> dict[str, list[float]]:
+    """Intervals in the card, by the split of the data."""
+    text = (folder / "my-encoder" / "README.md").read_text()
+    (model,) = yaml.safe_load(text.split("---")[1])["model-index"]
+    return {
+        result["dataset"]["split"]: result["metrics"][0]["args"]["interval"]
+        for result in model["results"]
+    }
+
+
+def test_each_score_has_its_own_interval(mirrorbench: Callable, folder: Path) -> None:
+    card_of(mirrorbench, "hub-pairs,hub-pairs-dev").assert_works()
+    together = intervals(folder)
+    assert together["test"] != together["dev"]
+    for task in ("hub-pairs", "hub-pairs-dev"):
+        card_of(mirrorbench, task).assert_works()
+    assert intervals(folder) == together
+    (file,) = (folder / "my-encoder" / ".eval_results").iterdir()
+    low, high = together["dev"]
+    assert f"split dev, 95% interval [{low:.4f}, {high:.4f}]" in " ".join(file.read_text().split())
+
+
+FOREIGN = """\
+---
+# Norwegian
+language: no
+version: 1.10
+model-index:
+- name: theirs
+  results:
+  - task: {type: sentence-similarity}
+    dataset: {name: other, type: other/data}
+    metrics:
+    - {type: spearman, value: .5, note: kept}
+- name: another
+  results: []
+license: mit
+---
+The text\r
+"""
+
+
+def test_everything_else_in_a_card_is_kept(mirrorbench: Callable, folder: Path) -> None:
     path = folder / "my-encoder" / "README.md"
-    text = path.read_text().replace("owner/toy", "other/data")
-    path.write_text(text)
+    path.write_text(FOREIGN.replace("\r", ""))
     for _ in range(2):
         card_of(mirrorbench, "hub-pairs").assert_works()
-    results = ModelCard.load(path).data.eval_results
-    assert [result.dataset_type for result in results] == ["other/data", "owner/toy"]
-    # An encoder with scores can be replaced by another one.
+    written = path.read_text()
+    before, after = (
+        FOREIGN.replace("\r", "").split("model-index:")[0],
+        "license: mit\n---\nThe text\n",
+    )
+    assert (written.startswith(before), written.endswith(after)) == (True, True)
+    first, second = yaml.safe_load(written.split("---")[1])["model-index"]
+    assert (first["name"], second) == ("theirs", {"name": "another", "results": []})
+    assert first["results"][0]["metrics"][0]["note"] == "kept"
+    assert [result["dataset"]["type"] for result in first["results"]] == ["other/data", "owner/toy"]
+
+
+def test_scores_of_a_changed_encoder_are_removed(mirrorbench: Callable, folder: Path) -> None:
+    card_of(mirrorbench, "hub-pairs,hub-pairs-dev").assert_works()
+    (pooling,) = (folder / "my-encoder").glob("*_Pooling/config.json")
+    settings = json.loads(pooling.read_text())
+    settings["pooling_mode"] = "cls"
+    pooling.write_text(json.dumps(settings))
+    done = card_of(mirrorbench, "hub-pairs").assert_works()
+    assert "removed: 2 scores of the encoder before it was changed" in done.err
+    assert list(intervals(folder)) == ["test"]
+    # A new encoder in the place of the old one has no scores.
     mb.tune(TEXTS, "tiny", "my-encoder", held_out=0, force=True)
     assert not (folder / "my-encoder" / ".eval_results").exists()
+
+
+@pytest.mark.parametrize(
+    "metadata", ["model-index: 5", "license: [mit", "tags: 3", "a: !!python/object:os.system {}"]
+)
+def test_unreadable_metadata_are_an_error(
+    mirrorbench: Callable, folder: Path, metadata: str
+) -> None:
+    path = folder / "my-encoder" / "README.md"
+    path.write_text(f"---\n{metadata}\n---\n")
+    done = card_of(mirrorbench, "hub-pairs")
+    assert (done.code, "README.md: the metadata cannot be read" in done.err) == (1, True), done.err
+    assert path.read_text() == f"---\n{metadata}\n---\n"
 
 
 def test_wrong_calls_say_what_to_do(
@@ -126,11 +199,8 @@ def test_wrong_calls_say_what_to_do(
     ):
         done = mirrorbench("card", *arguments, "--device", "cpu")
         assert (done.code, message in done.err) == (code, True), done.err
-    path = folder / "my-encoder" / "README.md"
-    path.write_text("---\nmodel-index: 5\n---\n")
-    done = card_of(mirrorbench, "hub-pairs")
-    assert "README.md: the metadata" in done.err
-    assert path.read_text() == "---\nmodel-index: 5\n---\n"
+    inside = ("my-encoder", "-t", "hub-pairs", "-o", "my-encoder/results", "--device", "cpu")
+    assert "would be published with it" in mirrorbench("card", *inside).assert_fails(2).err
 
 
 def test_model_without_pooling_stands_for_several_encoders(

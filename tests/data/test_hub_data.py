@@ -24,10 +24,21 @@ def test_converted_copy_counts_and_originals_do_not() -> None:
     card = builtin_cards()["stsb"]
     assert card.converted is not None
     copy = {card.converted.identity: "unverified:ab"}
-    assert hub_data(copy, card) == HubData(card.converted.repo, card.converted.revision)
+    expected = HubData("mteb/stsbenchmark-sts", card.converted.revision, split="test")
+    assert hub_data(copy, card) == expected
     originals = {file.path: file.sha256 for file in card.files}
     assert hub_data(originals, card) is None
     assert hub_data({**copy, "other.csv": "ab"}, card) is None
+
+
+def test_converted_copies_are_told_apart() -> None:
+    """Each is another data set, configuration or split; paths of MTEB's files are SPLIT or SPLIT/CONFIGURATION."""
+    copies = [card.converted for card in builtin_cards().values() if card.converted]
+    parts = {(copy.repo, copy.config, copy.split) for copy in copies}
+    assert len(parts) == len(copies) == 10
+    for copy in copies:
+        stem = copy.path.removesuffix(".jsonl.gz")
+        assert stem == "/".join(part for part in (copy.split, copy.config) if part)
 
 
 @pytest.mark.parametrize(
