@@ -393,6 +393,7 @@ class Session:
             CardScores,
             card_scores,
             check_folder_of_card,
+            encoder_id,
             on_hub_data,
             write_scores,
         )
@@ -402,11 +403,10 @@ class Session:
         # ``./`` marks a spec as the path of a directory.
         planned = self.plan(str(EncoderSpec(os.path.join(".", folder))), tasks, protocol=protocol)
         plan, left_out = on_hub_data(planned, self.plugins)
+        encoder = encoder_id(plan.cells[0])
         board = self.execute(plan)
         left_out |= {failure.task: failure.reason for failure in board.failures}
         scores = []
-        files: list[Path] = []
-        removed = 0
         if board.results:
             choice = Choice(
                 tuple(result.task for result in board.results),
@@ -415,12 +415,11 @@ class Session:
                 intervals=True,
             )
             stored = stored_leaderboard([self.folders.results.root], choice, self.plugins)
-            scores = card_scores(folder, stored, self.plugins)
+            scores = card_scores(folder, stored, encoder, self.plugins)
             for result in board.results:
                 if result.main_score is None:
                     left_out[result.task] = "its score is undefined"
-        if scores:
-            files, removed = write_scores(folder, scores)
+        files, removed = write_scores(folder, scores, encoder)
         return CardScores(tuple(scores), tuple(files), removed, tuple(left_out.items()))
 
     @checks_keywords()

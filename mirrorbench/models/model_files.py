@@ -89,7 +89,15 @@ def json_object(path: Path) -> dict[str, Any]:
     return settings
 
 
-_IGNORED_NAMES = {"README.md", "onnx", "openvino", ".git", ".gitattributes", ".cache"}
+_IGNORED_NAMES = {
+    "README.md",
+    ".eval_results",
+    "onnx",
+    "openvino",
+    ".git",
+    ".gitattributes",
+    ".cache",
+}
 
 
 def directory_checksum(path: Path) -> str:

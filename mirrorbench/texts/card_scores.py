@@ -3,8 +3,9 @@
 The older form is ``model-index`` in the metadata of ``README.md``, the newer one a YAML file in ``.eval_results``. Only
 scores on data sets of the hub are written: a score on a user's own data would name them.
 
-``model-index`` holds all that is known of a score, and the file is made from it. An entry of mirrorbench is known by the
-key ``encoder`` in its ``args``: a hash of weights and readout. Entries of another state of the encoder are removed.
+``model-index`` holds all that is known of a score, and the file is made from it. An entry of mirrorbench has the key
+``mirrorbench`` in its ``args``, and ``encoder``, a hash of weights and readout. Entries of another state of the encoder
+are removed.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import yaml
 from mirrorbench.core.errors import UsageError
 from mirrorbench.core.identity import __version__, digest
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.core.specs import parse_spec
 from mirrorbench.data.hub_data import HubData, hub_data
 from mirrorbench.reports.leaderboard import Leaderboard
 from mirrorbench.reports.statistics import LEVEL
+from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import Plan
 from mirrorbench.storage.files import writing
 from mirrorbench.storage.results import Result
@@ -41,6 +42,7 @@ class CardScore:
 
     Attributes:
         task: name of the task.
+        protocol: ``paper`` or ``released``.
         data: the data set, with its commit.
         metric: name of the metric.
         value: the score as a fraction (0.82).
@@ -53,6 +55,7 @@ class CardScore:
     """
 
     task: str
+    protocol: str
     data: HubData
     metric: str
     value: float
@@ -80,7 +83,10 @@ class CardScore:
             "revision": data.revision,
         }
         facts: dict[str, Any] = {
+            "mirrorbench": __version__,
             "encoder": self.encoder,
+            "task": self.task,
+            "protocol": self.protocol,
             "items": self.n_items,
             "date": self.created,
             "command": self.command,
@@ -173,12 +179,15 @@ def _data_of(task: str, files: Mapping[str, str], plugins: Plugins) -> HubData |
     return hub_data(files, getattr(plugins.tasks[task], "card", None))
 
 
-def card_scores(folder: Path, board: Leaderboard, plugins: Plugins) -> list[CardScore]:
+def card_scores(
+    folder: Path, board: Leaderboard, encoder: str, plugins: Plugins
+) -> list[CardScore]:
     """Return the defined scores of a leaderboard of one encoder, whose data are on the hub.
 
     Args:
         folder: the directory of the encoder.
         board: its leaderboard, with intervals.
+        encoder: hash of its state, ``encoder_id``.
         plugins: the registered tasks.
     """
     intervals: dict[str, tuple[float, float] | None] = {}
@@ -194,13 +203,14 @@ def card_scores(folder: Path, board: Leaderboard, plugins: Plugins) -> list[Card
             continue
         score = CardScore(
             task=result.task,
+            protocol=result.protocol,
             data=data,
             metric=result.main_metric,
             value=result.main_score,
             interval=intervals.get(result.cell_id),
             n_items=result.n_items,
             created=result.created,
-            encoder=_encoder_id(result),
+            encoder=encoder,
             command=_command(folder, result),
             plugin=_plugin(result.task, plugins),
         )
@@ -217,11 +227,11 @@ def _plugin(task: str, plugins: Plugins) -> str:
     return ""
 
 
-def _encoder_id(result: Result) -> str:
-    """Return a hash of weights and readout, which is the same wherever the directory lies."""
-    spec = parse_spec(result.spec)
-    readout = str(spec).removeprefix(spec.backbone)
-    return digest({"weights": result.encoder["fingerprint"], "readout": readout})[:12]
+def encoder_id(cell: Cell) -> str:
+    """Return a hash of the weights and the readout of a cell, which is the same wherever the directory lies."""
+    # What the row says of the readout, which is the same for all tasks.
+    readout = {key: str(value) for key, value in cell.spec.params if key != "path"}
+    return digest({"weights": cell.model.fingerprint, "readout": readout})[:12]
 
 
 def _command(folder: Path, result: Result) -> str:
@@ -232,14 +242,15 @@ def _command(folder: Path, result: Result) -> str:
     return command
 
 
-def write_scores(folder: Path, scores: Iterable[CardScore]) -> tuple[list[Path], int]:
-    """Write scores into a directory, in place of earlier ones by the same command.
+def write_scores(folder: Path, scores: Iterable[CardScore], encoder: str) -> tuple[list[Path], int]:
+    """Write scores into a directory, in place of earlier ones on the same tasks.
 
     Scores of another state of the encoder are removed; those of other programs stay.
 
     Args:
         folder: the directory of the encoder, with a model card.
-        scores: at least one score.
+        scores: the scores; without any, only those of another state are removed.
+        encoder: hash of the state of the encoder, ``encoder_id``.
 
     Returns:
         The written files, and the number of scores that were removed.
@@ -249,10 +260,13 @@ def write_scores(folder: Path, scores: Iterable[CardScore]) -> tuple[list[Path],
     """
     new = [score.model_index_entry for score in scores]
     card = CardFile.read(folder / "README.md")
-    current = [entry for entry in card.results if not _is_of_other_state(entry, new[0])]
-    commands = {_facts(entry)["command"] for entry in new}
-    kept = [entry for entry in current if _facts(entry).get("command") not in commands]
-    results = [*kept, *new]
+    # Entries of other programs have no facts.
+    current = [entry for entry in card.results if _facts(entry).get("encoder", encoder) == encoder]
+    new_keys = {_key(entry) for entry in new}
+    results = [*(entry for entry in current if _key(entry) not in new_keys), *new]
+    n_removed = len(card.results) - len(current)
+    if not (new or n_removed):
+        return [], 0
     # Checked before anything is written.
     text = card.with_results(results, model_name=folder.resolve().name)
     path = folder / EVAL_RESULTS / SCORES_FILE
@@ -260,20 +274,20 @@ def write_scores(folder: Path, scores: Iterable[CardScore]) -> tuple[list[Path],
         sink.write(_eval_results(results).encode())
     with writing(card.path) as sink:
         sink.write(text.encode())
-    return [card.path, path], len(card.results) - len(current)
+    return [card.path, path], n_removed
 
 
 def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return what mirrorbench says about a score; empty for an entry of another program."""
     metrics = entry.get("metrics") or [{}]
     facts = metrics[0].get("args")
-    return facts if isinstance(facts, dict) and {"encoder", "command"} <= facts.keys() else {}
+    return facts if isinstance(facts, dict) and "mirrorbench" in facts else {}
 
 
-def _is_of_other_state(entry: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Return whether a score is of the encoder before its weights or readout changed."""
+def _key(entry: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return task and protocol of a score; ``None`` for an entry of another program."""
     facts = _facts(entry)
-    return bool(facts) and facts["encoder"] != _facts(new)["encoder"]
+    return (facts["task"], facts["protocol"]) if facts else None
 
 
 def _eval_results(results: Iterable[Mapping[str, Any]]) -> str:
@@ -298,7 +312,7 @@ def _eval_results(results: Iterable[Mapping[str, Any]]) -> str:
             dataset_revision=dataset["revision"],
             value=metric["value"],
             date=facts["date"],
-            notes=f"{notes}; mirrorbench {__version__}{plugin}: {facts['command']}",
+            notes=f"{notes}; mirrorbench {facts['mirrorbench']}{plugin}: {facts['command']}",
         )
         entries.append(entry)
     return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=120)

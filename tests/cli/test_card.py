@@ -170,6 +170,13 @@ def test_scores_of_a_changed_encoder_are_removed(mirrorbench: Callable, folder: 
     done = card_of(mirrorbench, "hub-pairs").assert_works()
     assert "removed: 2 scores of the encoder before it was changed" in done.err
     assert list(intervals(folder)) == ["test"]
+    # Moved, it is the same encoder.
+    (folder / "my-encoder").rename(folder / "moved")
+    arguments = ("--plugin", "plugin.py", "--data-dir", "data", "--offline", "--device", "cpu")
+    done = mirrorbench("card", "moved", "-t", "hub-pairs-dev", *arguments).assert_works()
+    assert "removed" not in done.err
+    (folder / "moved").rename(folder / "my-encoder")
+    assert list(intervals(folder)) == ["test", "dev"]
     # A new encoder in the place of the old one has no scores.
     mb.tune(TEXTS, "tiny", "my-encoder", held_out=0, force=True)
     assert not (folder / "my-encoder" / ".eval_results").exists()
