@@ -95,7 +95,10 @@ def absolute_links(text: str, folder: Path, repository: str, tag: str) -> str:
         if "://" in match[1] or not (path or anchor):
             return match[0]
         target = (folder / (path or "README.md")).resolve()
-        return f"]({address(target, repository, tag)}{'#' * bool(anchor)}{anchor})"
+        link = address(target, repository, tag)
+        if anchor:
+            link += f"#{anchor}"
+        return f"]({link})"
 
     return re.sub(r"\]\(([^)\s]+)\)", absolute, text)
 
@@ -189,7 +192,7 @@ def main() -> None:
         notes = absolute_links(release_notes(version), ROOT, repository, f"v{version}")
     build(folder)
     check(folder)
-    # Written last: the source archive would take a page in the checkout in.
+    # Written after the build: a file in the checkout would become part of the source archive.
     if notes:
         arguments.release_notes.write_text(notes, encoding="utf-8")
 

@@ -392,17 +392,17 @@ class Session:
         from mirrorbench.texts.card_scores import (
             CardScores,
             card_scores,
-            check_folder_of_card,
+            check_encoder_folder,
             encoder_id,
-            on_hub_data,
+            plan_on_hub_data,
             write_scores,
         )
 
         folder = Path(folder)
-        check_folder_of_card(folder, self.folders.results.root)
+        check_encoder_folder(folder, self.folders.results.root)
         # ``./`` marks a spec as the path of a directory.
         planned = self.plan(str(EncoderSpec(os.path.join(".", folder))), tasks, protocol=protocol)
-        plan, left_out = on_hub_data(planned, self.plugins)
+        plan, left_out = plan_on_hub_data(planned, self.plugins)
         encoder = encoder_id(plan.cells[0])
         board = self.execute(plan)
         left_out |= {failure.task: failure.reason for failure in board.failures}

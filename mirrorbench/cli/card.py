@@ -70,7 +70,8 @@ def card(
     for path in written.files:
         say(f"written: {path}")
     if written.removed:
-        say(f"removed: {written.removed} scores of the encoder before it was changed", err=True)
+        scores = "1 score" if written.removed == 1 else f"{written.removed} scores"
+        say(f"removed: {scores} of an earlier state of the encoder", err=True)
     for task, reason in written.left_out:
         say(f"left out: {task}: {reason}", err=True)
     raise typer.Exit(0 if written.scores else 1)

@@ -53,8 +53,10 @@ def _origin(name: str, checksum: str, card: Card | None) -> HubData | None:
     """Return the data set of the hub that holds a file of a result; ``None`` if there is none."""
     match = _SPLIT.fullmatch(name)
     if match and re.fullmatch(COMMIT, checksum):
+        # MTEB names configuration and subset; either is "default" if there is one only.
         between = name.removeprefix(f"hf:{match['repo']}/").split("/")[:-1]
-        config = between[-1] if between else ""
+        named = [part for part in between if part != "default"]
+        config = named[-1] if named else ""
         return HubData(match["repo"], checksum, config, match["split"])
     if card is None:
         return None

@@ -1,9 +1,8 @@
-"""The scores in the metadata of a model card; all other metadata and the text stay as they are, byte for byte."""
+"""The scores in the metadata of a model card; other metadata and the text of the card stay byte for byte."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,10 +11,8 @@ import yaml
 
 from mirrorbench.core.errors import DataFormatError, UsageError
 
-# The metadata: YAML between two lines of dashes, at the beginning of the file.
-_METADATA = re.compile(r"\A(\ufeff?---[ \t]*\n)(.*?\n|)(---[ \t]*(?:\n|\Z))", re.DOTALL)
-# One key of the metadata with its value: up to the next line that begins with another key.
-_MODEL_INDEX = re.compile(r"^model-index[ \t]*:.*?(?=^[^\s#-]|\Z)", re.DOTALL | re.MULTILINE)
+_KEY = "model-index"
+_BOM = "\ufeff"
 
 
 @dataclass(frozen=True)
@@ -24,14 +21,12 @@ class CardFile:
 
     Attributes:
         path: the file.
-        content: its text, with line feeds.
-        newline: the line end in the file.
+        content: its text.
         model_index: the value of ``model-index``: models, each with a name and results.
     """
 
     path: Path
     content: str
-    newline: str
     model_index: Sequence[Mapping[str, Any]]
 
     @classmethod
@@ -52,16 +47,11 @@ class CardFile:
                 f"mirrorbench tune writes one; for another model, write {path} first.",
             )
         try:
-            text = path.read_bytes().decode()
+            content = path.read_bytes().decode()
         except UnicodeDecodeError as error:
             raise DataFormatError(f"{path} is not UTF-8: {error}") from error
-        newline = "\r\n" if "\r\n" in text else "\n"
-        content = text.replace("\r\n", "\n")
-        _check(path, content)
-        metadata = _METADATA.match(content)
-        block = _MODEL_INDEX.search(metadata[2]) if metadata else None
-        model_index = yaml.safe_load(block[0])["model-index"] if block else []
-        return cls(path, content, newline, model_index or [])
+        model_index = _checked_metadata(path, content).get(_KEY) or []
+        return cls(path, content, model_index)
 
     @property
     def results(self) -> list[Mapping[str, Any]]:
@@ -76,29 +66,89 @@ class CardFile:
             model_name: name of the model, if the card has none.
 
         Raises:
-            DataFormatError: the card would not be readable.
+            DataFormatError: the metadata are written in a way in which the results cannot be replaced.
         """
-        first = {"name": model_name}
+        first: dict[str, Any] = {"name": model_name}
         if self.model_index:
             first = dict(self.model_index[0])
         model_index = [{**first, "results": list(results)}, *self.model_index[1:]]
-        block = yaml.safe_dump({"model-index": model_index}, sort_keys=False, allow_unicode=True)
-        metadata = _METADATA.match(self.content)
-        if metadata is None:
-            content = f"---\n{block}---\n\n{self.content}"
+        if len(model_index) == 1 and not results:
+            model_index = []
+        content = self._with_model_index(model_index)
+
+        # Whatever YAML allows and is not understood here: nothing may be lost.
+        before = _checked_metadata(self.path, self.content)
+        after = _checked_metadata(self.path, content)
+        if {**before, _KEY: model_index} != {**after, _KEY: after.get(_KEY, [])}:
+            raise self._unreplaceable()
+        return content
+
+    def _with_model_index(self, model_index: Sequence[Mapping[str, Any]]) -> str:
+        newline = "\r\n" if "\r\n" in self.content else "\n"
+        block = ""
+        if model_index:
+            block = yaml.safe_dump({_KEY: model_index}, sort_keys=False, allow_unicode=True)
+            block = block.replace("\n", newline)
+        place = _place_of_metadata(self.content)
+        if place is None:
+            bom = _BOM if self.content.startswith(_BOM) else ""
+            text = self.content.removeprefix(_BOM)
+            return f"{bom}---{newline}{block}---{newline}{newline}{text}" if block else self.content
+        start, end = place
+        keys = self.content[start:end] + newline
+        lines = self._lines_of_model_index(keys)
+        if lines is None:
+            keys += block
         else:
-            start, keys, end = metadata.groups()
-            if _MODEL_INDEX.search(keys):
-                keys = _MODEL_INDEX.sub(lambda _: block, keys, count=1)
-            else:
-                keys += block
-            content = f"{start}{keys}{end}{self.content[metadata.end() :]}"
-        _check(self.path, content)
-        return content.replace("\n", self.newline)
+            keys = keys[: lines[0]] + block + keys[lines[1] :]
+        return self.content[:start] + keys.removesuffix(newline) + self.content[end:]
+
+    def _lines_of_model_index(self, keys: str) -> tuple[int, int] | None:
+        """Return begin and end of the lines of ``model-index`` in the metadata; ``None`` if there are none."""
+        root = yaml.compose(keys, Loader=yaml.SafeLoader)
+        if root is None:
+            return None
+        if not isinstance(root, yaml.MappingNode) or root.flow_style:
+            raise self._unreplaceable()
+        places = [(key, value) for key, value in root.value if key.value == _KEY]
+        if not places:
+            return None
+        key, value = places[0]
+        start = key.start_mark.index
+        if len(places) > 1 or key.start_mark.column:
+            raise self._unreplaceable()
+        last = _last_leaf(value).end_mark.index
+        # A text over several lines ends after its line feed.
+        if last and keys[last - 1] == "\n":
+            return start, last
+        return start, keys.index("\n", last) + 1
+
+    def _unreplaceable(self) -> DataFormatError:
+        return DataFormatError(
+            f"{self.path}: {_KEY} cannot be replaced in these metadata",
+            f"Write one key in a line, {_KEY} once and without aliases (&, *).",
+        )
 
 
-def _check(path: Path, content: str) -> None:
-    """Check that the library of the hub reads a card; raise ``DataFormatError`` if it does not."""
+def _last_leaf(node: yaml.Node) -> yaml.Node:
+    """Return the last value inside a list or mapping in lines, whose own end is after the comments that follow."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(node, yaml.MappingNode) else last
+    return node
+
+
+def _place_of_metadata(content: str) -> tuple[int, int] | None:
+    """Return where the metadata begin and end, as the library of the hub sees it; ``None`` if there are none."""
+    from huggingface_hub.repocard import REGEX_YAML_BLOCK
+
+    offset = len(_BOM) if content.startswith(_BOM) else 0
+    match = REGEX_YAML_BLOCK.search(content[offset:])
+    return None if match is None else (offset + match.start(2), offset + match.end(2))
+
+
+def _checked_metadata(path: Path, content: str) -> dict[str, Any]:
+    """Return the metadata of a card that the library of the hub reads; a ``DataFormatError`` if it does not."""
     from huggingface_hub import ModelCard
     from huggingface_hub.utils import logging
 
@@ -106,9 +156,17 @@ def _check(path: Path, content: str) -> None:
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        ModelCard(content.removeprefix("\ufeff"))
+        ModelCard(content.removeprefix(_BOM))
+        place = _place_of_metadata(content)
+        return (yaml.safe_load(content[slice(*place)]) or {}) if place else {}
     except (ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
         problem = " ".join(str(error).split())
         raise DataFormatError(f"{path}: the metadata cannot be read: {problem}") from error
     finally:
         logging.set_verbosity(verbosity)
+
+
+def one_metric_each(entry: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield an entry of ``results`` for each metric of one: the library of the hub joins those on the same data."""
+    for metric in entry.get("metrics") or []:
+        yield {**entry, "metrics": [metric]}

@@ -11,7 +11,7 @@ are removed.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -28,11 +28,11 @@ from mirrorbench.runs.cells import Cell
 from mirrorbench.runs.plan import Plan
 from mirrorbench.storage.files import writing
 from mirrorbench.storage.results import Result
-from mirrorbench.texts.card_metadata import CardFile
+from mirrorbench.texts.card_metadata import CardFile, one_metric_each
 from mirrorbench.texts.export import EVAL_RESULTS, SCORES_FILE
 
 ONLY_CONFIG = "default"
-"""The name that the hub gives to the configuration of a data set that has one only."""
+"""The name that the hub gives to the configuration of a data set that has one only; also written if it is unknown."""
 _DIGITS = 4
 
 
@@ -82,7 +82,7 @@ class CardScore:
             "split": data.split,
             "revision": data.revision,
         }
-        facts: dict[str, Any] = {
+        args: dict[str, Any] = {
             "mirrorbench": __version__,
             "encoder": self.encoder,
             "task": self.task,
@@ -92,14 +92,14 @@ class CardScore:
             "command": self.command,
         }
         if self.plugin:
-            facts["plugin"] = self.plugin
+            args["plugin"] = self.plugin
         if self.interval:
-            facts["interval"] = [round(end, _DIGITS) for end in self.interval]
+            args["interval"] = [round(end, _DIGITS) for end in self.interval]
         metric = {
             "type": self.metric,
             "value": round(self.value, _DIGITS),
             "name": f"{self.metric}, {self.interval_text}",
-            "args": facts,
+            "args": args,
         }
         return {
             "task": {"type": "sentence-similarity"},
@@ -132,7 +132,7 @@ def _interval_text(interval: Iterable[float] | None) -> str:
     return f"{LEVEL:.0%} interval [{low:.{_DIGITS}f}, {high:.{_DIGITS}f}]"
 
 
-def check_folder_of_card(folder: Path, results: Path) -> None:
+def check_encoder_folder(folder: Path, results: Path) -> None:
     """Check, before anything is computed, that scores can be written into a directory.
 
     Raises:
@@ -147,8 +147,8 @@ def check_folder_of_card(folder: Path, results: Path) -> None:
         )
 
 
-def on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]]:
-    """Return the plan without the tasks whose data are not on the hub, and the reason by task left out.
+def plan_on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]]:
+    """Return the plan without the tasks whose data are not on the hub, and the reason for each task left out.
 
     Raises:
         UsageError: the plan has several encoders, or no task with data on the hub.
@@ -164,7 +164,7 @@ def on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]]:
     left_out = {failure.task: failure.reason for failure in plan.failures}
     for cell in plan.cells:
         if cell.task not in tasks:
-            left_out[cell.task] = "its data have no id on the hub"
+            left_out[cell.task] = "its data are not a split of a data set on the hub"
     if not tasks:
         reasons = "; ".join(f"{task}: {reason}" for task, reason in left_out.items())
         raise UsageError(
@@ -258,61 +258,81 @@ def write_scores(folder: Path, scores: Iterable[CardScore], encoder: str) -> tup
     Raises:
         DataFormatError: the metadata of the model card cannot be read.
     """
-    new = [score.model_index_entry for score in scores]
+    new_entries = [score.model_index_entry for score in scores]
     card = CardFile.read(folder / "README.md")
-    # Entries of other programs have no facts.
-    current = [entry for entry in card.results if _facts(entry).get("encoder", encoder) == encoder]
-    new_keys = {_key(entry) for entry in new}
-    results = [*(entry for entry in current if _key(entry) not in new_keys), *new]
-    n_removed = len(card.results) - len(current)
-    if not (new or n_removed):
+    old_entries = list(_separated(card.results))
+    current_entries = [entry for entry in old_entries if not _is_outdated(entry, encoder)]
+    n_removed = len(old_entries) - len(current_entries)
+    if not (new_entries or n_removed):
         return [], 0
-    # Checked before anything is written.
-    text = card.with_results(results, model_name=folder.resolve().name)
+    new_keys = {_key(entry) for entry in new_entries}
+    entries = [entry for entry in current_entries if _key(entry) not in new_keys]
+    entries += new_entries
+
+    # ``with_results`` raises if the card cannot take them, so it comes before the first write.
+    text = card.with_results(entries, model_name=folder.resolve().name)
+    own_entries = [entry for entry in entries if _own_args(entry)]
     path = folder / EVAL_RESULTS / SCORES_FILE
-    with writing(path) as sink:
-        sink.write(_eval_results(results).encode())
+    if own_entries:
+        with writing(path) as sink:
+            sink.write(_eval_results(own_entries).encode())
+    else:
+        path.unlink(missing_ok=True)
     with writing(card.path) as sink:
         sink.write(text.encode())
-    return [card.path, path], n_removed
+    return [card.path, *([path] if own_entries else [])], n_removed
 
 
-def _facts(entry: Mapping[str, Any]) -> dict[str, Any]:
+def _separated(entries: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
+    """Yield entries with those of mirrorbench apart from metrics of other programs on the same data."""
+    for entry in entries:
+        parts = list(one_metric_each(entry))
+        if any(_own_args(part) for part in parts):
+            yield from parts
+        else:
+            yield entry
+
+
+def _own_args(entry: Mapping[str, Any]) -> dict[str, Any]:
     """Return what mirrorbench says about a score; empty for an entry of another program."""
     metrics = entry.get("metrics") or [{}]
-    facts = metrics[0].get("args")
-    return facts if isinstance(facts, dict) and "mirrorbench" in facts else {}
+    args = metrics[0].get("args")
+    return args if isinstance(args, dict) and "mirrorbench" in args else {}
+
+
+def _is_outdated(entry: Mapping[str, Any], encoder: str) -> bool:
+    """Return whether mirrorbench wrote an entry for another state of the encoder."""
+    args = _own_args(entry)
+    return bool(args) and args["encoder"] != encoder
 
 
 def _key(entry: Mapping[str, Any]) -> tuple[str, str] | None:
     """Return task and protocol of a score; ``None`` for an entry of another program."""
-    facts = _facts(entry)
-    return (facts["task"], facts["protocol"]) if facts else None
+    args = _own_args(entry)
+    return (args["task"], args["protocol"]) if args else None
 
 
 def _eval_results(results: Iterable[Mapping[str, Any]]) -> str:
-    """Return the content of the file in ``.eval_results``, of the entries of mirrorbench in ``model-index``."""
+    """Return the content of the file in ``.eval_results``, of the entries of mirrorbench."""
     from huggingface_hub import EvalResultEntry, eval_result_entries_to_yaml
 
     entries = []
     for result in results:
-        facts = _facts(result)
-        if not facts:
-            continue
+        args = _own_args(result)
         dataset = result["dataset"]
         (metric,) = result["metrics"]
-        notes = f"{metric['type']} on {facts['items']} items"
+        notes = f"{metric['type']} on {args['items']} items"
         if "split" in dataset:
             notes += f" of the split {dataset['split']}"
-        notes += f", {_interval_text(facts.get('interval'))}"
-        plugin = f" with {facts['plugin']}" if "plugin" in facts else ""
+        notes += f", {_interval_text(args.get('interval'))}"
+        plugin = f" with {args['plugin']}" if "plugin" in args else ""
         entry = EvalResultEntry(
             dataset_id=dataset["type"],
             task_id=dataset.get("config", ONLY_CONFIG),
             dataset_revision=dataset["revision"],
             value=metric["value"],
-            date=facts["date"],
-            notes=f"{notes}; mirrorbench {facts['mirrorbench']}{plugin}: {facts['command']}",
+            date=args["date"],
+            notes=f"{notes}; mirrorbench {args['mirrorbench']}{plugin}: {args['command']}",
         )
         entries.append(entry)
     return yaml.safe_dump(eval_result_entries_to_yaml(entries), sort_keys=False, width=120)

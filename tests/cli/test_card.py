@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ TEXTS = ["the river", "a stone bridge", "some music", "the old garden"]
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The working directory: a tuned encoder, a split of the hub in the store, and a plugin with two tasks."""
+    """The working directory: a tuned encoder, two splits of the hub in the store, and a plugin with three tasks."""
     monkeypatch.chdir(tmp_path)
     rows = [{"one": one, "two": two, "score": score} for one, two, score in PAIRS]
     lines = "".join(f"{json.dumps(row)}\n" for row in rows)
@@ -58,16 +59,14 @@ def card_of(mirrorbench: Callable, tasks: str) -> Any:
     return mirrorbench("card", "my-encoder", "-t", tasks, *arguments)
 
 
-def test_scores_on_data_of_the_hub_are_read_back_by_its_library(
-    mirrorbench: Callable, folder: Path
-) -> None:
+def test_hub_library_reads_the_scores(mirrorbench: Callable, folder: Path) -> None:
     path = folder / "my-encoder" / "README.md"
     text = ModelCard.load(path).text
 
     done = card_of(mirrorbench, "hub-pairs,secret-pairs,quick-sts")
     done.assert_works("hub-pairs", "owner/toy")
-    assert "left out: secret-pairs: its data have no id on the hub" in done.err
-    assert "left out: quick-sts: its data have no id on the hub" in done.err
+    assert "left out: secret-pairs: its data are not a split of a data set on the hub" in done.err
+    assert "left out: quick-sts: its data are not a split of a data set on the hub" in done.err
 
     encoder = mb.load("my-encoder")
     left, right, gold = zip(*PAIRS, strict=True)
@@ -140,18 +139,18 @@ model-index:
   results: []
 license: mit
 ---
-The text\r
+The text
 """
 
 
 def test_everything_else_in_a_card_is_kept(mirrorbench: Callable, folder: Path) -> None:
     path = folder / "my-encoder" / "README.md"
-    path.write_text(FOREIGN.replace("\r", ""))
+    path.write_text(FOREIGN)
     for _ in range(2):
         card_of(mirrorbench, "hub-pairs").assert_works()
     written = path.read_text()
     before, after = (
-        FOREIGN.replace("\r", "").split("model-index:")[0],
+        FOREIGN.split("model-index:")[0],
         "license: mit\n---\nThe text\n",
     )
     assert (written.startswith(before), written.endswith(after)) == (True, True)
@@ -161,6 +160,23 @@ def test_everything_else_in_a_card_is_kept(mirrorbench: Callable, folder: Path) 
     assert [result["dataset"]["type"] for result in first["results"]] == ["other/data", "owner/toy"]
 
 
+def test_other_metrics_on_the_same_data_stay(mirrorbench: Callable, folder: Path) -> None:
+    """The library of the hub joins them with mirrorbench's when it saves a card."""
+    card_of(mirrorbench, "hub-pairs").assert_works()
+    path = folder / "my-encoder" / "README.md"
+    card = ModelCard.load(path)
+    (own,) = card.data.eval_results
+    other = replace(own, metric_type="pearson", metric_value=0.25, metric_name=None)
+    other.metric_args = None
+    card.data.eval_results = [other, own]
+    card.save(path)
+    (joined,) = yaml.safe_load(path.read_text().split("---")[1])["model-index"][0]["results"]
+    assert len(joined["metrics"]) == 2
+    card_of(mirrorbench, "hub-pairs").assert_works()
+    results = ModelCard.load(path).data.eval_results
+    assert [result.metric_type for result in results] == ["pearson", "spearman"]
+
+
 def test_scores_of_a_changed_encoder_are_removed(mirrorbench: Callable, folder: Path) -> None:
     card_of(mirrorbench, "hub-pairs,hub-pairs-dev").assert_works()
     (pooling,) = (folder / "my-encoder").glob("*_Pooling/config.json")
@@ -168,7 +184,7 @@ def test_scores_of_a_changed_encoder_are_removed(mirrorbench: Callable, folder: 
     settings["pooling_mode"] = "cls"
     pooling.write_text(json.dumps(settings))
     done = card_of(mirrorbench, "hub-pairs").assert_works()
-    assert "removed: 2 scores of the encoder before it was changed" in done.err
+    assert "removed: 2 scores of an earlier state of the encoder" in done.err
     assert list(intervals(folder)) == ["test"]
     # Moved, it is the same encoder.
     (folder / "my-encoder").rename(folder / "moved")
@@ -201,7 +217,11 @@ def test_wrong_calls_say_what_to_do(
     for arguments, code, message in (
         (("nowhere", "-t", "quick-sts"), 2, "there is no directory nowhere"),
         (("my-encoder",), 2, "--tasks names no task"),
-        (("my-encoder", "-t", "quick-sts"), 2, "quick-sts: its data have no id on the hub"),
+        (
+            ("my-encoder", "-t", "quick-sts"),
+            2,
+            "quick-sts: its data are not a split of a data set on the hub",
+        ),
         ((str(random_model("bert")), "-t", "quick-sts"), 2, "has no model card"),
     ):
         done = mirrorbench("card", *arguments, "--device", "cpu")

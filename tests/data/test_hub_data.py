@@ -45,6 +45,11 @@ def test_converted_copies_are_told_apart() -> None:
     ("name", "expected"),
     [
         ("hf:mteb/sts17/en-en/test", HubData("mteb/sts17", REVISION, "en-en", "test")),
+        (
+            "hf:klue/klue/nli/default/validation",
+            HubData("klue/klue", REVISION, "nli", "validation"),
+        ),
+        ("hf:mteb/sts/default/test", HubData("mteb/sts", REVISION, "", "test")),
         ("hf:mteb/sts/test", HubData("mteb/sts", REVISION, "", "test")),
         ("hf:mteb", None),
         ("my_pairs.csv", None),
