@@ -272,15 +272,17 @@ def write_scores(folder: Path, scores: Iterable[CardScore], encoder: str) -> tup
     # ``with_results`` raises if the card cannot take them, so it comes before the first write.
     text = card.with_results(entries, model_name=folder.resolve().name)
     own_entries = [entry for entry in entries if _own_args(entry)]
-    path = folder / EVAL_RESULTS / SCORES_FILE
+    files = [card.path]
+    scores_file = folder / EVAL_RESULTS / SCORES_FILE
     if own_entries:
-        with writing(path) as sink:
+        files.append(scores_file)
+        with writing(scores_file) as sink:
             sink.write(_eval_results(own_entries).encode())
     else:
-        path.unlink(missing_ok=True)
+        scores_file.unlink(missing_ok=True)
     with writing(card.path) as sink:
         sink.write(text.encode())
-    return [card.path, *([path] if own_entries else [])], n_removed
+    return files, n_removed
 
 
 def _separated(entries: Iterable[Mapping[str, Any]]) -> Iterator[Mapping[str, Any]]:
