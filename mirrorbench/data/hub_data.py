@@ -1,10 +1,9 @@
-"""Which data set of the Hugging Face hub a task was scored on, if it was one."""
+"""Which split of a data set of the Hugging Face hub a task was scored on, if it was one."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from mirrorbench.data.cards import COMMIT, Card, DataFile, DatasetSource, HuggingFaceSource
 
@@ -13,34 +12,19 @@ _REPO = r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*"
 _SPLIT = re.compile(rf"hf:(?P<repo>{_REPO})/(?:.+/)?(?P<split>[^/]+)", re.ASCII)
 
 
-@dataclass(frozen=True)
-class HubData:
-    """A data set of the hub at a commit.
+def hub_split(files: Mapping[str, str], card: Card | None = None) -> DatasetSource | None:
+    """Return the split on the hub that holds all files of a result; ``None`` if there is none.
 
-    Attributes:
-        repo: its id, ``owner/name``.
-        revision: the commit, 40 hexadecimal digits.
-        config: its configuration (also called subset); empty if it has one only, or if unknown.
-        split: the split that is scored; empty if unknown.
-    """
-
-    repo: str
-    revision: str
-    config: str = ""
-    split: str = ""
-
-
-def hub_data(files: Mapping[str, str], card: Card | None = None) -> HubData | None:
-    """Return the data set of the hub that holds all files of a result; ``None`` if there is none.
+    Its configuration is empty if the data set has one only; configuration and split are empty where they are unknown.
 
     Args:
         files: checksums by the name of the file, the key ``files`` of ``Result.data``.
         card: the card of the task, if it has one.
 
     Example:
-        >>> hub_data({"hf:owner/pairs/test": "0123456789" * 4}).repo
+        >>> hub_split({"hf:owner/pairs/test": "0123456789" * 4}).repo
         'owner/pairs'
-        >>> hub_data({"my_pairs.csv": "ab"}) is None
+        >>> hub_split({"my_pairs.csv": "ab"}) is None
         True
     """
     origins = {_origin(name, checksum, card) for name, checksum in files.items()}
@@ -49,32 +33,32 @@ def hub_data(files: Mapping[str, str], card: Card | None = None) -> HubData | No
     return origins.pop()
 
 
-def _origin(name: str, checksum: str, card: Card | None) -> HubData | None:
-    """Return the data set of the hub that holds a file of a result; ``None`` if there is none."""
+def _origin(name: str, checksum: str, card: Card | None) -> DatasetSource | None:
+    """Return the split on the hub that holds a file of a result; ``None`` if there is none."""
     match = _SPLIT.fullmatch(name)
     if match and re.fullmatch(COMMIT, checksum):
         # MTEB names configuration and subset; either is "default" if there is one only.
         between = name.removeprefix(f"hf:{match['repo']}/").split("/")[:-1]
         named = [part for part in between if part != "default"]
         config = named[-1] if named else ""
-        return HubData(match["repo"], checksum, config, match["split"])
+        return DatasetSource(match["repo"], checksum, config, match["split"])
     if card is None:
         return None
     copy = card.converted
     if copy and name == copy.identity:
-        return HubData(copy.repo, copy.revision, copy.config, copy.split)
+        return DatasetSource(copy.repo, copy.revision, copy.config, copy.split)
     for file in card.files:
         if file.path == name:
             return _origin_of_file(file)
     return None
 
 
-def _origin_of_file(file: DataFile) -> HubData | None:
-    """Return the data set of the hub that holds an original file of a card; ``None`` if there is none."""
+def _origin_of_file(file: DataFile) -> DatasetSource | None:
+    """Return the split on the hub that holds an original file of a card; ``None`` if there is none."""
     for source in file.sources:
         if isinstance(source, DatasetSource):
-            return HubData(source.repo, source.revision, source.config, source.split)
+            return source
         # Without a checksum the file may come from another of its sources.
         if isinstance(source, HuggingFaceSource) and not file.unverified:
-            return HubData(source.repo, source.revision, split=file.split)
+            return DatasetSource(source.repo, source.revision, config="", split=file.split)
     return None

@@ -77,13 +77,16 @@ class CardFile:
         content = self._with_model_index(model_index)
 
         # Whatever YAML allows and is not understood here: nothing may be lost.
-        before = _checked_metadata(self.path, self.content)
-        after = _checked_metadata(self.path, content)
-        if {**before, _KEY: model_index} != {**after, _KEY: after.get(_KEY, [])}:
+        other_keys_before = _checked_metadata(self.path, self.content)
+        other_keys_before.pop(_KEY, None)
+        other_keys = _checked_metadata(self.path, content)
+        written = other_keys.pop(_KEY, [])
+        if written != model_index or other_keys != other_keys_before:
             raise self._unreplaceable()
         return content
 
     def _with_model_index(self, model_index: Sequence[Mapping[str, Any]]) -> str:
+        """Return the text of the card with another ``model-index``, or without it if that is empty."""
         newline = "\r\n" if "\r\n" in self.content else "\n"
         block = ""
         if model_index:
@@ -93,7 +96,7 @@ class CardFile:
         if place is None:
             bom = _BOM if self.content.startswith(_BOM) else ""
             text = self.content.removeprefix(_BOM)
-            return f"{bom}---{newline}{block}---{newline}{newline}{text}" if block else self.content
+            return f"{bom}---{newline}{block}---{newline}{newline}{text}"
         start, end = place
         keys = self.content[start:end] + newline
         lines = self._lines_of_model_index(keys)
@@ -158,7 +161,9 @@ def _checked_metadata(path: Path, content: str) -> dict[str, Any]:
     try:
         ModelCard(content.removeprefix(_BOM))
         place = _place_of_metadata(content)
-        return (yaml.safe_load(content[slice(*place)]) or {}) if place else {}
+        if place is None:
+            return {}
+        return yaml.safe_load(content[place[0] : place[1]]) or {}
     except (ValueError, TypeError, AttributeError, KeyError, yaml.YAMLError) as error:
         problem = " ".join(str(error).split())
         raise DataFormatError(f"{path}: the metadata cannot be read: {problem}") from error

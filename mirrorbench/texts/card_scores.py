@@ -18,10 +18,11 @@ from typing import Any
 
 import yaml
 
-from mirrorbench.core.errors import UsageError
+from mirrorbench.core.errors import MirrorbenchError, UsageError
 from mirrorbench.core.identity import __version__, digest
 from mirrorbench.core.plugins import Plugins
-from mirrorbench.data.hub_data import HubData, hub_data
+from mirrorbench.data.cards import DatasetSource
+from mirrorbench.data.hub_data import hub_split
 from mirrorbench.reports.leaderboard import Leaderboard
 from mirrorbench.reports.statistics import LEVEL
 from mirrorbench.runs.cells import Cell
@@ -43,7 +44,7 @@ class CardScore:
     Attributes:
         task: name of the task.
         protocol: ``paper`` or ``released``.
-        data: the data set, with its commit.
+        data: the split that was scored, with its commit.
         metric: name of the metric.
         value: the score as a fraction (0.82).
         interval: lower and upper end of its 95% interval over items; ``None`` where undefined.
@@ -56,7 +57,7 @@ class CardScore:
 
     task: str
     protocol: str
-    data: HubData
+    data: DatasetSource
     metric: str
     value: float
     interval: tuple[float, float] | None
@@ -152,6 +153,7 @@ def plan_on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]
 
     Raises:
         UsageError: the plan has several encoders, or no task with data on the hub.
+        MirrorbenchError: no task can be planned, for instance for lack of its data.
     """
     if len(plan.rows) != 1:
         rows = ", ".join(str(row) for row in plan.rows)
@@ -165,18 +167,21 @@ def plan_on_hub_data(plan: Plan, plugins: Plugins) -> tuple[Plan, dict[str, str]
     for cell in plan.cells:
         if cell.task not in tasks:
             left_out[cell.task] = "its data are not a split of a data set on the hub"
+    reasons = "; ".join(f"{task}: {reason}" for task, reason in left_out.items())
+    problem = f"no score can go into the card: {reasons}"
+    if not plan.cells:
+        raise MirrorbenchError(problem, plan.failures[0].hint)
     if not tasks:
-        reasons = "; ".join(f"{task}: {reason}" for task, reason in left_out.items())
         raise UsageError(
-            f"no score can go into the card: {reasons}",
+            problem,
             "The hub shows scores on its own data sets only: tasks of the mirrorbench-mteb plugin, and cards whose "
             "files are hf:OWNER/NAME@COMMIT.",
         )
     return replace(plan, cells=tuple(cells), tasks=tasks, failures=()), left_out
 
 
-def _data_of(task: str, files: Mapping[str, str], plugins: Plugins) -> HubData | None:
-    return hub_data(files, getattr(plugins.tasks[task], "card", None))
+def _data_of(task: str, files: Mapping[str, str], plugins: Plugins) -> DatasetSource | None:
+    return hub_split(files, getattr(plugins.tasks[task], "card", None))
 
 
 def card_scores(

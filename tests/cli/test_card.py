@@ -230,6 +230,13 @@ def test_wrong_calls_say_what_to_do(
     assert "would be published with it" in mirrorbench("card", *inside).assert_fails(2).err
 
 
+def test_data_that_are_not_there_are_a_failure(mirrorbench: Callable, folder: Path) -> None:
+    shutil.rmtree(folder / "data")
+    done = card_of(mirrorbench, "hub-pairs")
+    assert (done.code, "no score can go into the card: hub-pairs: " in done.err) == (1, True)
+    assert "The hub shows scores on its own data sets only" not in done.err
+
+
 def test_model_without_pooling_stands_for_several_encoders(
     mirrorbench: Callable, folder: Path, random_model: Callable[[str], Path]
 ) -> None:
